@@ -1,0 +1,1 @@
+"""Atlas Ledger: a provenance ledger for reinforcement-learning data and checkpoints."""

@@ -1,0 +1,1 @@
+"""Code generated from protos/ by .ci/generate-wire. Not edited by hand."""

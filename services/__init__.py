@@ -1,0 +1,1 @@
+"""The doors: server, command line and what runs beside them."""
