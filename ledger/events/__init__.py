@@ -1,0 +1,21 @@
+"""The vocabulary: one frozen model an event type, and the registry that knows them all.
+
+Facts are recorded, decisions are refused: `EventType.decision` says which is which.
+"""
+
+from __future__ import annotations
+
+from ledger.events import administration, catalogue, defects, difficulty, policy, reviews
+from ledger.events.registry import REGISTRY, EventType, Registry
+
+__all__ = [
+    "REGISTRY",
+    "EventType",
+    "Registry",
+    "administration",
+    "catalogue",
+    "defects",
+    "difficulty",
+    "policy",
+    "reviews",
+]
