@@ -1,0 +1,1 @@
+"""The database's history: one line of revisions for both dialects, applied in order, never edited."""
