@@ -1,0 +1,1 @@
+"""Questions over history, each at explicit coordinates that the answer echoes."""
