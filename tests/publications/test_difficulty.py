@@ -1,0 +1,175 @@
+"""What a difficulty report's file may hold, and the events that it makes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger.client import actor
+from ledger.client.difficulty import plan_difficulty, read_difficulty
+from ledger.client.drafts import Publication
+from ledger.core.errors import InvalidInput
+from ledger.core.ids import sha256_hex
+from ledger.events import REGISTRY
+from tests.support.privileges import readable_by_all, without_privileges
+
+VECTORS = Path(__file__).parent.parent / "vectors" / "difficulty"
+BAD = json.loads((VECTORS / "expected.json").read_text())
+GOOD = VECTORS / "good" / "difficulty.json"
+SVAMP = "MarinSkyRL:svamp"
+
+
+def plan(path: Path = GOOD, **more: Any) -> Publication:
+    return plan_difficulty(path, source_id=SVAMP, by=actor("curator-1", "human"), **more)
+
+
+def rewritten(folder: Path, **changed: Any) -> Path:
+    path = folder / "difficulty.json"
+    path.write_text(json.dumps({**json.loads(GOOD.read_text()), **changed}))
+    return path
+
+
+@pytest.mark.parametrize("name", sorted(p.name for p in (VECTORS / "bad").iterdir()))
+def test_a_bad_report_is_refused_with_every_fault_and_its_place(name: str) -> None:
+    path = VECTORS / "bad" / name
+
+    with pytest.raises(InvalidInput) as refused:
+        plan(path)
+
+    assert refused.value.reason == "INVALID_FILE"
+    assert refused.value.remedy
+    assert {f"{path}#{place}" for place in BAD[name]} == {p.place for p in refused.value.problems}
+    for place, words in BAD[name].items():
+        assert any(words in p.message for p in refused.value.problems if p.place == f"{path}#{place}")
+
+
+def test_every_bad_report_is_expected() -> None:
+    assert {p.name for p in (VECTORS / "bad").iterdir()} == BAD.keys()
+
+
+def test_a_report_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        read_difficulty(tmp_path / "difficulty.json")
+
+
+def test_a_report_of_a_follow_up_that_cannot_be_read_is_one_problem_among_the_others() -> None:
+    followup = json.loads((VECTORS / "good" / "difficulty.json").read_text())["protocol_followups"][0]
+    with readable_by_all() as folder:
+        path = rewritten(folder, protocol_followups=[{**followup, "report_path": "other.json"}], atlas_id="O:else")
+        (folder / "other.json").write_text("{}")
+        (folder / "other.json").chmod(0)
+
+        with without_privileges(), pytest.raises(InvalidInput) as refused:
+            plan(path)
+
+    found = {p.place.partition("#")[2]: p.message for p in refused.value.problems}
+    assert "cannot be read: Permission denied" in found["/protocol_followups/0/report_path"]
+    assert "/atlas_id" in found
+
+
+def test_the_saved_counts_are_taken_as_they_are() -> None:
+    small, large, hosted = read_difficulty(GOOD).models
+
+    assert [(m.size, m.solved, m.verified) for m in (small, large, hosted)] == [
+        ("small", 11, 32),
+        ("large", 17, 32),
+        ("hosted", 21, 32),
+    ]
+    assert small.wilson_95 == [0.2041, 0.5169]
+    assert large.generation_parameters["chat_template_kwargs"] == {"enable_thinking": True}
+
+
+def test_the_report_is_cited_by_the_hash_of_its_file_and_uploaded() -> None:
+    reported = read_difficulty(GOOD)
+    publication = plan()
+
+    assert reported.report is not None
+    assert reported.report.sha256 == sha256_hex(GOOD.read_bytes())
+    assert [u.sha256 for u in publication.uploads] == [reported.report.sha256]
+    assert publication.uploads[0].content == GOOD.read_bytes()
+
+
+def test_a_warning_of_the_order_is_the_last_limitation_and_only_with_an_audit(tmp_path: Path) -> None:
+    unaudited = {**json.loads(GOOD.read_text())["protocol"], "artifacts": []}
+
+    assert read_difficulty(GOOD).ordering_warning == "The order of the models is not settled by this sample."
+    assert read_difficulty(rewritten(tmp_path, protocol=unaudited)).ordering_warning is None
+    assert read_difficulty(rewritten(tmp_path, limitations=[])).ordering_warning is None
+
+
+def test_a_rate_that_is_not_finite_is_kept_by_name() -> None:
+    assert read_difficulty(VECTORS / "good" / "rate-is-nan-by-name.json").models[0].solve_rate == "NaN"
+
+
+def test_unknown_dates_and_revisions_stay_unknown(tmp_path: Path) -> None:
+    raw = json.loads(GOOD.read_text())
+    for key in ("estimated_at", "source_revision", "verifier_revision", "sampling", "split"):
+        del raw[key]
+    path = tmp_path / "difficulty.json"
+    path.write_text(json.dumps(raw))
+
+    reported = read_difficulty(path)
+
+    assert (reported.estimated_at, reported.source_revision, reported.verifier_revision) == (None, None, None)
+    assert (reported.sampling.task_count, reported.split) == (None, None)
+
+
+def test_a_complete_follow_up_is_an_event_beside_the_report_and_a_running_one_is_not() -> None:
+    publication = plan()
+    followups = [json.loads(d.payload) for d in publication.parts[1:]]
+
+    assert [d.type for d in publication.parts] == ["difficulty.reported", *["difficulty.followup_reported"] * 2]
+    assert publication.closing is None
+    assert [(f["followup_id"], f["outcome"]["size"], f["outcome"]["solved"]) for f in followups] == [
+        ("longer-output", "followup", 7),
+        ("other-checkpoint", "hosted", 20),
+    ]
+    assert followups[0]["changed_parameter"] == '{"max_tokens":32768}'
+    assert followups[0]["report"] is None
+
+
+def test_a_follow_up_s_report_is_cited_and_uploaded_where_it_lies_beside(tmp_path: Path) -> None:
+    path = shutil.copy(GOOD, tmp_path / "difficulty.json")
+    beside = tmp_path / "difficulty" / "followups" / "longer-output.json"
+    beside.parent.mkdir(parents=True)
+    beside.write_text("{}")
+
+    publication = plan(Path(path))
+
+    followup = json.loads(publication.parts[1].payload)
+    assert followup["report"]["name"] == "difficulty/followups/longer-output.json"
+    assert followup["report"]["sha256"] == sha256_hex(b"{}")
+    assert followup["original_report"]["sha256"] == sha256_hex(GOOD.read_bytes())
+    assert {u.sha256 for u in publication.uploads} == {sha256_hex(b"{}"), sha256_hex(GOOD.read_bytes())}
+
+
+def test_a_follow_up_s_report_that_is_a_link_out_is_not_read(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    (folder / "difficulty" / "followups").mkdir(parents=True)
+    (tmp_path / "secret.json").write_text("{}")
+    (folder / "difficulty" / "followups" / "longer-output.json").symlink_to(tmp_path / "secret.json")
+    path = Path(shutil.copy(GOOD, folder / "difficulty.json"))
+
+    publication = plan(path)
+
+    assert json.loads(publication.parts[1].payload)["report"] is None
+    assert sha256_hex(b"{}") not in {u.sha256 for u in publication.uploads}
+
+
+def test_publishing_a_report_twice_is_the_same_events_and_another_report_is_not(tmp_path: Path) -> None:
+    ids = [d.id for d in plan().parts]
+
+    assert [d.id for d in plan().parts] == ids
+    assert plan(rewritten(tmp_path, population_count=701)).parts[0].id != ids[0]
+    assert plan(principal="someone").parts[0].id != ids[0]
+
+
+def test_every_payload_passes_the_quick_check() -> None:
+    for made in plan().parts:
+        quick = REGISTRY.get(made.type, 1).quick
+        assert quick is not None
+        assert quick(made.payload)
