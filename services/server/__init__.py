@@ -1,0 +1,1 @@
+"""The server: settings, doors and everything behind them, put together in `app`."""
