@@ -1,0 +1,114 @@
+"""What a publication would make of a source, worked out here before anything is sent.
+
+The rules in force are folded over what the ledger has and then over the planned events, with the same pure functions
+that the ledger uses. A decision that the rules would refuse is refused here too, with every reason.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ledger.client.drafts import SAMPLE_TAG, Draft, Publication
+from ledger.client.reader import Reader
+from ledger.core.errors import InvalidInput, Problem, Refused
+from ledger.events import REGISTRY
+from ledger.rules import RuleEvent, RuleSet
+from ledger.rules.sets import RULE_SETS
+from ledger.wire import log_pb2
+from services.cli.catalogue_state import header_of
+
+
+def preview(reader: Reader, publication: Publication, source_id: str) -> dict[str, Any] | None:
+    """What would be shown of the source after the publication; None if it would not be.
+
+    Raises:
+        Refused: if the rules would refuse it.
+        InvalidInput: if this installation does not carry the rules in force.
+    """
+    where = next(reader.sources(page_size=1, min_size=reader.info().size)).coordinates
+    rules = RULE_SETS.get(where.rules)
+    if rules is None:
+        raise InvalidInput(
+            f"this installation does not carry the rules {where.rules!r} that are in force",
+            reason="NOT_SUPPORTED",
+            remedy="Install the release that the ledger runs, or publish without --dry-run: refusals change nothing.",
+        )
+    folding = _Folding(rules, source_id)
+    folding.read(reader, where.size)
+    problems = folding.plan(publication.drafts, where.size)
+    if problems:
+        raise Refused(
+            f"the rules in force would refuse it, for {len(problems)} reasons",
+            remedy="Mend what is named. This was a dry run: nothing was appended.",
+            problems=problems,
+        )
+    shown: dict[str, Any] | None = rules.show(source_id, folding.facts, folding.environment)
+    return shown
+
+
+class _Folding:
+    """The facts of one source and the environment, brought forward event by event."""
+
+    def __init__(self, rules: RuleSet[Any, Any], source_id: str) -> None:
+        self._rules = rules
+        self._stream = f"source/{source_id}"
+        self._known: set[str] = set()
+        self.facts = rules.initial_facts()
+        self.environment = rules.initial_environment()
+
+    def read(self, reader: Reader, size: int) -> None:
+        """Everything that the ledger has among its first `size` events."""
+        for event in reader.events(to_size=size, types=sorted(self._rules.environment_types)):
+            met = self._met(event)
+            if met is not None:
+                self.environment = self._rules.fold_environment(self.environment, met)
+        for event in reader.events(to_size=size, streams=[self._stream]):
+            met = self._met(event)
+            if met is not None:
+                self.facts = self._rules.fold(self.facts, met)
+
+    def plan(self, drafts: tuple[Draft, ...], size: int) -> list[Problem]:
+        """Takes the events that the ledger does not have yet; gives the reasons against the decisions among them."""
+        problems: list[Problem] = []
+        new = [draft for draft in drafts if draft.id not in self._known]
+        for offset, draft in enumerate(new):
+            event = _planned(draft, size + offset)
+            if REGISTRY.get(draft.type, draft.type_version).decision:
+                against = self._rules.decide(event, self.facts, self.environment)
+                problems += [Problem(f"{draft.type} {p.place}".rstrip(), p.message) for p in against]
+            if event.type in self._rules.environment_types:
+                self.environment = self._rules.fold_environment(self.environment, event)
+            if event.stream == self._stream:
+                self.facts = self._rules.fold(self.facts, event)
+        return problems
+
+    def _met(self, event: log_pb2.Event) -> RuleEvent | None:
+        """A stored event as a rule sees it; None when its payload is gone."""
+        header = header_of(event)
+        self._known.add(header["id"])
+        return _recorded(event, header) if event.HasField("payload") else None
+
+
+def _recorded(event: log_pb2.Event, header: dict[str, Any]) -> RuleEvent:
+    return RuleEvent(
+        pos=event.pos,
+        id=header["id"],
+        type=header["type"],
+        stream=header["stream"],
+        payload=REGISTRY.read(header["type"], header["tv"], event.payload),
+        sample=SAMPLE_TAG in header["tags"],
+        actor=header["actor"]["id"],
+        principal=header["principal"],
+    )
+
+
+def _planned(draft: Draft, pos: int) -> RuleEvent:
+    return RuleEvent(
+        pos=pos,
+        id=draft.id,
+        type=draft.type,
+        stream=draft.stream,
+        payload=REGISTRY.read(draft.type, draft.type_version, draft.payload),
+        sample=SAMPLE_TAG in draft.tags,
+        actor=draft.actor.id,
+    )
