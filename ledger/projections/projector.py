@@ -43,7 +43,7 @@ RETRY_SECONDS: Final = 1.0
 PAUSE: Final = 1.0
 PAUSE_BEHIND_WRITERS: Final = 3.0
 """A step is followed by a pause of so many times its length: what is appended goes before what is derived from it."""
-MIN_PAUSE_SECONDS: Final = 0.03
+MIN_PAUSE_SECONDS: Final = 0.1
 """While writers wait: many small steps would cost them more than few large ones."""
 MAX_PAUSE_SECONDS: Final = 0.25
 RIVAL_SECONDS: Final = 0.5
