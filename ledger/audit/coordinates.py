@@ -19,7 +19,7 @@ from ledger.log.model import Filter
 from ledger.projections.generations import GenerationRow, Generations
 from ledger.projections.promotions import PROMOTED, Promotion, promotion_of
 
-WAIT_SECONDS: Final = 0.05
+WAIT_SECONDS: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,8 @@ class Clockwork:
                 return self._moment(at, row, watermark if place.size is None else place.size, final=place.final)
             if cancelled() or deadline is None or time.monotonic() + WAIT_SECONDS >= deadline:
                 raise _behind(watermark, needed, self._log.head().size)
-            self._log.growth.wait(WAIT_SECONDS)
+            self._log.growth.want()
+            time.sleep(WAIT_SECONDS)
 
     def _place(self, at: At) -> _Place:
         # The head is read before the log is searched: what is recorded in between can then only make less final.

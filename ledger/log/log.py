@@ -11,7 +11,9 @@ database are noticed by looking, at least every `POLL_SECONDS`.
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from types import MappingProxyType
@@ -37,10 +39,13 @@ class Growth:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._count = 0
+        self._told_at = -math.inf
+        self._wanted = threading.Event()
 
     def tell(self) -> None:
         with self._changed:
             self._count += 1
+            self._told_at = time.monotonic()
             self._changed.notify_all()
 
     def wait(self, seconds: float = POLL_SECONDS) -> None:
@@ -48,6 +53,19 @@ class Growth:
         with self._changed:
             count = self._count
             self._changed.wait_for(lambda: self._count != count, seconds)
+
+    def is_recent(self, seconds: float) -> bool:
+        """Whether something was appended here within so many seconds."""
+        return time.monotonic() - self._told_at < seconds
+
+    def want(self) -> None:
+        """Somebody waits for what is derived from the log: ends the pause that a follower makes."""
+        self._wanted.set()
+
+    def pause(self, seconds: float) -> None:
+        """Until somebody wants the follower to go on, or the time is over."""
+        self._wanted.wait(seconds)
+        self._wanted.clear()
 
 
 class Log:

@@ -43,8 +43,10 @@ RETRY_SECONDS: Final = 1.0
 PAUSE: Final = 1.0
 PAUSE_BEHIND_WRITERS: Final = 3.0
 """A step is followed by a pause of so many times its length: what is appended goes before what is derived from it."""
+WRITING_SECONDS: Final = 0.02
+"""Writers are at work when one was answered so lately, or waits."""
 MIN_PAUSE_SECONDS: Final = 0.1
-"""While writers wait: many small steps would cost them more than few large ones."""
+"""While writers are at work: many small steps would cost them more than few large ones. A reader ends a pause."""
 MAX_PAUSE_SECONDS: Final = 0.25
 RIVAL_SECONDS: Final = 0.5
 """Another projector that makes no progress for so long is taken to be gone."""
@@ -99,6 +101,7 @@ class Projector:
         self.stop_building()
         self._stopping.set()
         self._log.growth.tell()
+        self._log.growth.want()
         if self._thread.ident is not None:
             self._thread.join()
 
@@ -252,8 +255,6 @@ class Projector:
             try:
                 started = time.monotonic()
                 size = self.step()
-                if size != before:
-                    self._log.growth.tell()  # readers may be waiting for this size
                 self._pause(time.monotonic() - started)
                 if size in {before, self._log.head().size}:
                     self._log.growth.wait()
@@ -268,9 +269,9 @@ class Projector:
 
     def _pause(self, step_seconds: float) -> None:
         pause = step_seconds * PAUSE
-        if self._log.waiting:
+        if self._log.waiting or self._log.growth.is_recent(WRITING_SECONDS):
             pause = max(step_seconds * PAUSE_BEHIND_WRITERS, MIN_PAUSE_SECONDS)
-        self._stopping.wait(min(pause, MAX_PAUSE_SECONDS))
+        self._log.growth.pause(min(pause, MAX_PAUSE_SECONDS))
 
     def _watch(self) -> None:
         """While another projector keeps up, two at work would only undo each other's pages."""

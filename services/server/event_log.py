@@ -19,6 +19,8 @@ from services.server.answering import Context, answers, as_ledger_error, streams
 from services.server.appending import Appender, Intake, Pending
 from services.server.decisions import Decider
 
+LAST_ANSWERS_SECONDS: Final = 0.5
+"""Left to a caller to read its last answers before it hears that the server stops."""
 HEARTBEAT_SECONDS: Final = 10.0
 FOLLOW_SECONDS: Final = 0.05
 PAGE_BYTES: Final = 4 << 20
@@ -70,6 +72,8 @@ class EventLogService(log_pb2_grpc.EventLogServicer):
                 yield await _stream_answer(number, pending)
                 number += 1
         if intake.stopped:
+            # A caller's gRPC throws away the answers that it has not read when an error status comes.
+            await asyncio.sleep(LAST_ANSWERS_SECONDS)
             raise _stopping()
 
     @streams
