@@ -11,11 +11,9 @@ from pydantic import BaseModel
 
 from ledger.core.ids import ids_digest, new_id
 from ledger.events import REGISTRY
-from ledger.events.fields import Parts
+from ledger.events.fields import COLLECTION_TAG, Parts
 from ledger.wire import log_pb2
 
-COLLECTION_TAG: Final = "collection:"
-SAMPLE_TAG: Final = "sample"
 MAX_NAMED_PARTS: Final = 256
 
 Draft = log_pb2.Draft

@@ -32,6 +32,12 @@ def _check_finite(value: float) -> float:
     return value
 
 
+COLLECTION_TAG: Final = "collection:"
+"""Begins the tag by which the parts of a collection are found; the collection's id follows."""
+
+SAMPLE_TAG: Final = "sample"
+"""On events made up for a demonstration."""
+
 Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
 """Prose or any other text; not empty."""
 

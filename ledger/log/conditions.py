@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from ledger.core.errors import InvalidInput, Problem
 from ledger.core.ids import ids_digest
 from ledger.core.text import is_header_text
+from ledger.events.fields import COLLECTION_TAG
 from ledger.log import limits
 from ledger.wire import log_pb2
 
-COLLECTION_TAG: Final = "collection:"
 """A part carries this tag with the name of its collection, so that its collection can be counted."""
 
 

@@ -16,8 +16,8 @@ from ledger.core import clock
 from ledger.core.errors import InvalidInput, Problem
 from ledger.core.text import is_header_text
 from ledger.events import EventType
+from ledger.events.fields import COLLECTION_TAG
 from ledger.log import limits
-from ledger.log.conditions import COLLECTION_TAG
 from ledger.wire import log_pb2
 
 _KINDS: Final = {0: "unknown", 1: "human", 2: "model", 3: "organization", 4: "unknown"}

@@ -17,8 +17,8 @@ import msgspec
 
 from ledger.core.errors import InvalidInput, LedgerError, Problem
 from ledger.events import EventType, Registry
+from ledger.events.fields import COLLECTION_TAG
 from ledger.log import fragments, limits
-from ledger.log.conditions import COLLECTION_TAG as COLLECTION_TAG  # noqa: PLC0414  # named here too
 from ledger.log.fragments import Fragments, Tags
 from ledger.log.model import Prepared
 from ledger.wire import log_pb2

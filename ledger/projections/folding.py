@@ -18,10 +18,10 @@ import orjson
 from ledger.core import strictjson
 from ledger.core.errors import LedgerError
 from ledger.events import Registry
+from ledger.events.fields import SAMPLE_TAG
 from ledger.log.model import StoredEvent
 from ledger.rules import EVERYTHING, RuleEvent, RuleSet, State, source_of
 
-SAMPLE_TAG: Final = "sample"
 FAILED_RULE: Final = "fold.failed"
 
 

@@ -11,11 +11,11 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel
 
-from ledger.client.drafts import COLLECTION_TAG
 from ledger.client.reader import Reader
 from ledger.core.errors import NotFound
 from ledger.events import REGISTRY
 from ledger.events.defects import DefectConfirmed, DefectReopened, DefectValidationRecorded
+from ledger.events.fields import COLLECTION_TAG
 from ledger.events.reviews import ReviewPublished, ReviewSuperseded
 from services.cli.catalogue_state import header_of
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from ledger.client.catalogue import InventoryRevision, inventory_artifact, plan_import, plan_revision, read_inventory
 from ledger.client.difficulty import plan_difficulty
-from ledger.client.drafts import SAMPLE_TAG, Draft, Publication, Upload, actor, draft
+from ledger.client.drafts import Draft, Publication, Upload, actor, draft
 from ledger.client.evidence import upload_of
 from ledger.client.reviews import plan_review, read_review
 from ledger.core.ids import digest_id
@@ -30,7 +30,7 @@ from ledger.events.defects import (
     DefectValidationRecorded,
     Replay,
 )
-from ledger.events.fields import ArtifactRef
+from ledger.events.fields import SAMPLE_TAG, ArtifactRef
 from ledger.wire.log_pb2 import Producer
 
 PRODUCER: Final = "ledger-demo"

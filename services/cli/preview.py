@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledger.client.drafts import SAMPLE_TAG, Draft, Publication
+from ledger.client.drafts import Draft, Publication
 from ledger.client.reader import Reader
 from ledger.core.errors import InvalidInput, Problem, Refused
 from ledger.events import REGISTRY
+from ledger.events.fields import SAMPLE_TAG
 from ledger.rules import RuleEvent, RuleSet
 from ledger.rules.sets import RULE_SETS
 from ledger.wire import log_pb2

@@ -15,8 +15,8 @@ from ledger.audit.coordinates import At, Clockwork, Moment
 from ledger.audit.sources import SourceFilter, Sources, State, decode_token
 from ledger.core import clock
 from ledger.core.errors import InvalidInput
+from ledger.events.fields import SAMPLE_TAG
 from ledger.log.model import StoredEvent
-from ledger.projections.folding import SAMPLE_TAG
 from ledger.projections.generations import Moved
 from ledger.wire import audit_pb2, audit_pb2_grpc
 from services.server.answering import Context, answers

@@ -20,15 +20,15 @@ from ledger.core.ids import ids_digest
 from ledger.core.text import is_header_text
 from ledger.events import EventType
 from ledger.events.catalogue import CatalogueSynced
-from ledger.events.fields import ArtifactRef, artifacts_in
+from ledger.events.fields import COLLECTION_TAG, SAMPLE_TAG, ArtifactRef, artifacts_in
 from ledger.events.policy import RulesAdopted
 from ledger.events.reviews import ReviewPublished
 from ledger.log import limits
 from ledger.log.conditions import CollectionIs, Condition, NoMatch, StreamVersion
 from ledger.log.log import Log
 from ledger.log.model import Filter, StoredEvent
-from ledger.log.preparing import COLLECTION_TAG, SALT_BYTES, Preparer
-from ledger.projections.folding import SAMPLE_TAG, rule_event
+from ledger.log.preparing import SALT_BYTES, Preparer
+from ledger.projections.folding import rule_event
 from ledger.projections.generations import Generations
 from ledger.rules import RuleEvent, RuleSet, source_of
 from ledger.rules.sets import RULE_SETS, rules_digest

@@ -117,7 +117,7 @@ class EventLogService(log_pb2_grpc.EventLogServicer):
         if found is None:
             raise NotFound(
                 f"there is no event with {which} {getattr(request, which)!r}",
-                remedy="Positions run from 0 to the size of the log; ids are compared byte by byte.",
+                remedy="Positions run from 0 up to, not including, the size of the log; ids are compared byte by byte.",
             )
         return _event(found)
 

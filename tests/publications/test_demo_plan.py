@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ledger.client.catalogue import read_inventory
-from ledger.client.drafts import SAMPLE_TAG, Draft, Publication
+from ledger.client.drafts import Draft, Publication
 from ledger.core.ids import sha256_hex
 from ledger.events import REGISTRY
-from ledger.events.fields import artifacts_in
+from ledger.events.fields import SAMPLE_TAG, artifacts_in
 from ledger.events.policy import ProtocolAdopted
 from ledger.rules import RuleEvent, source_of
 from ledger.rules.atlas_page_1 import V2

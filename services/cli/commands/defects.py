@@ -297,10 +297,7 @@ def reopen(
     state: State, source_id: str, defect: str, *, reason: str, evidence: tuple[Path, ...], event_id: str | None
 ) -> None:
     """Open a resolved defect again."""
-    uploads, references = _stored(evidence)
-    payload = made(DefectReopened, defect=defect, reason=reason, evidence=references)
-    with state.open() as ledger:
-        _append(state, ledger, source_id, payload, uploads=uploads, event_id=event_id)
+    _append_reason(state, source_id, DefectReopened, defect=defect, reason=reason, evidence=evidence, event_id=event_id)
 
 
 @defects.command(
@@ -316,8 +313,24 @@ def withdraw(
     state: State, source_id: str, defect: str, *, reason: str, evidence: tuple[Path, ...], event_id: str | None
 ) -> None:
     """Take a suspicion or a confirmation back: it was no defect. The record of it stays."""
+    _append_reason(
+        state, source_id, DefectWithdrawn, defect=defect, reason=reason, evidence=evidence, event_id=event_id
+    )
+
+
+def _append_reason(
+    state: State,
+    source_id: str,
+    kind: type[DefectReopened | DefectWithdrawn],
+    *,
+    defect: str,
+    reason: str,
+    evidence: tuple[Path, ...],
+    event_id: str | None,
+) -> None:
+    """For what is said of a defect with a reason and evidence alone."""
     uploads, references = _stored(evidence)
-    payload = made(DefectWithdrawn, defect=defect, reason=reason, evidence=references)
+    payload = made(kind, defect=defect, reason=reason, evidence=references)
     with state.open() as ledger:
         _append(state, ledger, source_id, payload, uploads=uploads, event_id=event_id)
 
