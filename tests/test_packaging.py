@@ -32,7 +32,8 @@ def normal(name: str) -> str:
 
 
 BASE = {normal(line) for line in PROJECT["dependencies"]}
-SERVER = {normal(line) for line in PROJECT["optional-dependencies"]["server"]}
+PARQUET = {normal(line) for line in PROJECT["optional-dependencies"]["parquet"]}
+SERVER = ({normal(line) for line in PROJECT["optional-dependencies"]["server"]} | PARQUET) - WRITTEN_WITHOUT_IMPORT
 DEV = {normal(line) for line in PROJECT["optional-dependencies"]["dev"]} - WRITTEN_WITHOUT_IMPORT
 
 

@@ -5,7 +5,7 @@ Facts are recorded, decisions are refused: `EventType.decision` says which is wh
 
 from __future__ import annotations
 
-from ledger.events import administration, catalogue, defects, difficulty, policy, reviews
+from ledger.events import administration, attestations, catalogue, defects, difficulty, policy, reviews
 from ledger.events.registry import REGISTRY, EventType, Registry
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "EventType",
     "Registry",
     "administration",
+    "attestations",
     "catalogue",
     "defects",
     "difficulty",

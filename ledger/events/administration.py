@@ -86,6 +86,8 @@ class ProjectionPromoted(Record):
     diff_digest: Sha256
     moved: Count
     """How many keys the promotion moves."""
+    generation: Name | None = None
+    """The generation's id, in the database that promoted it."""
     note: AnyText | None = None
 
 

@@ -31,6 +31,29 @@ from ledger.events.fields import (
 from ledger.events.registry import event
 
 
+class RowCount(Record):
+    """How many rows, of which population, at which revision: input, clean and released rows are different counts."""
+
+    basis: Literal["input", "clean", "released"]
+    """Selected input before conversion or curation; what curation left of it; what a release holds."""
+    rows: Count
+    revision: Revision | None
+    """Of the data that was counted: the dataset's for input rows, the pipeline's run or release for the others."""
+    evidence: ArtifactRef | None = None
+    """What shows it, such as the counted files with their footers' counts."""
+    method: AnyText | None = None
+
+
+class AuthoredReview(Record):
+    """A rating that an inventory states beside its rows, with no review collection behind it in the ledger."""
+
+    grade: Literal["good", "some_issues", "bad"] | None
+    evidence_url: Url | None = None
+    reviewed_at: Timestamp | None = None
+    dataset_revision: Revision | None = None
+    verifier_revision: Revision | None = None
+
+
 class CatalogueRow(Record):
     """One source, whole, as its inventory lists it. What the inventory does not say is null."""
 
@@ -54,6 +77,9 @@ class CatalogueRow(Record):
     intended_use: Name | None = None
     input_rows: Count | None = None
     """Selected input rows at the pinned dataset revision, before conversion or curation. Null: unknown."""
+    counts: list[RowCount] = []
+    """Counts with their basis; `input_rows` is the inventory's own figure."""
+    authored_review: AuthoredReview | None = None
     tags: list[Name] = []
     notes: AnyText | None = None
     extra: JsonObject = {}
@@ -111,6 +137,8 @@ class CatalogueSynced(Record):
     parts: Parts
     replaces: EventId | None = None
     """The id of the `catalogue.synced` of this origin that this one follows. Null: the first."""
+    forced: bool = False
+    """true: published although nothing differs, to record that it was looked at."""
     partial: bool = False
     """true: the refresh names some sources and says nothing of the others."""
     row_count: Count
@@ -130,6 +158,10 @@ class CatalogueSyncFailed(Record):
     origin: Name
     error: Text
     base: EventId | None = None
+    """The last good refresh, which stays in effect."""
+    revision: Revision | None = None
+    """Of the inventory that failed, where it names one."""
+    checked_at: Timestamp | None = None
 
 
 @event("alias.mapped", family="catalogue", streams=("alias",))

@@ -10,6 +10,7 @@ from ledger.events.fields import (
     AnyText,
     ArtifactRef,
     Count,
+    EventId,
     JsonObject,
     Metric,
     Name,
@@ -51,6 +52,9 @@ class ReportedModel(Record):
     solve_rate: Metric | None = None
     wilson_95: list[Metric] | None = None
     generation_parameters: JsonObject = {}
+    serving_configuration: JsonObject = {}
+    scoring_contract: Name | None = None
+    """The version of the contract by which attempts were scored: rates under different ones do not compare."""
 
 
 @event("difficulty.reported", family="difficulty", streams=("source",))
@@ -71,6 +75,9 @@ class DifficultyReported(Record):
     verifier_configuration: JsonObject = {}
     limitations: list[AnyText] = []
     ordering_warning: Text | None = None
+    """That the order of the models may mislead, said by itself and not by its place among the limitations."""
+    rests_on: list[EventId] = []
+    """Attestations of this source by which the report vouches for unchanged execution code."""
 
 
 @event("difficulty.followup_reported", family="difficulty", streams=("source",))

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 import msgspec
 from annotated_types import Ge, Le, MaxLen, MinLen
-from pydantic import AfterValidator, BaseModel
+from pydantic import AfterValidator, BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
@@ -149,6 +149,8 @@ def _annotation(annotation: Any) -> tuple[Any, Judge | None]:
         item, free = _annotation(get_args(annotation)[0])
         return list[item], free and (lambda values: all(map(free, values)))  # type: ignore[valid-type]  # at run time
     if origin is dict:
+        if get_args(annotation) != (str, JsonValue):
+            raise _Inexpressible
         return msgspec.Raw, _is_free_object
     if origin is Literal or annotation in (str, bool, type(None)):
         return annotation, None

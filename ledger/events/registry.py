@@ -137,6 +137,16 @@ class Registry:
             value = self._upcasters[type_, step](value)
         return _validate(last, strictjson.dumps(value))
 
+    def newest_body(self, type_: str, version: int, payload: bytes) -> bytes:
+        """The payload as JSON in its newest version: the same bytes where it is recorded in that.
+
+        Raises:
+            InvalidInput: reason UNKNOWN_EVENT_TYPE or INVALID_PAYLOAD.
+        """
+        if version == self.latest(type_).version:
+            return payload
+        return self.read(type_, version, payload).model_dump_json().encode()
+
     def upcaster_digest(self) -> str:
         """SHA-256 over the upcasters' definitions, not their comments or layout: part of a projection's identity."""
         steps = sorted((t, v, _definition(step)) for (t, v), step in self._upcasters.items())

@@ -17,6 +17,7 @@ from ledger.events.fields import (
     CollectionId,
     Commit,
     Count,
+    EventId,
     JsonObject,
     Metric,
     Name,
@@ -49,6 +50,18 @@ class Subject(Record):
     row_index: Count | None
 
 
+class Locator(Record):
+    kind: Literal["json_pointer", "line_range"]
+    value: AnyText
+
+
+class FindingEvidence(Record):
+    """The bytes that a finding points at, and where in them."""
+
+    artifact: ArtifactRef
+    locator: Locator | None
+
+
 class Finding(Record):
     """Severity is the defect's impact, never confidence; an observation has severity info or none."""
 
@@ -57,6 +70,7 @@ class Finding(Record):
     text: Text
     severity: Severity | None
     kind: Literal["issue", "observation", "unknown"]
+    evidence: list[FindingEvidence] = []
 
 
 class Scale(Record):
@@ -86,11 +100,6 @@ class Coverage(Record):
     samples: list[Sample]
 
 
-class Locator(Record):
-    kind: Literal["json_pointer", "line_range"]
-    value: AnyText
-
-
 class Evidence(Record):
     """Where a review's evidence lies; `artifact` names the stored bytes."""
 
@@ -107,6 +116,8 @@ class Verification(Record):
     score: Metric | None = None
     passed: bool | None = None
     reason: AnyText | None = None
+    scoring_contract: Name | None = None
+    """The version of the contract by which the attempt was scored: scores under different ones do not compare."""
 
 
 class _Review(Record):
@@ -137,11 +148,22 @@ class ObservationRecorded(_Review):
     method: Literal["runtime_execution", "static_inspection", "unknown"]
 
 
+class JudgeSession(Record):
+    """What makes a judge's opinion its own: where it was asked, and with what."""
+
+    conversation_id: Name | None = None
+    request_ids: list[Name] = []
+    model_revision: Revision | None = None
+    prompt_sha256: Sha256 | None = None
+    parameters_sha256: Sha256 | None = None
+
+
 @event("judgment.recorded", family="review", streams=("source",))
 class JudgmentRecorded(_Review):
     """One judge's opinion. Judges are independent."""
 
     method: Literal["model_judgment", "human_judgment"]
+    session: JudgeSession | None = None
 
 
 @event("synthesis.recorded", family="review", streams=("source",))
@@ -204,6 +226,8 @@ class ReviewPublished(Record):
     """The commit that was looked at for reused evidence."""
     execution_provenance: ExecutionProvenance | None
     review_pool_role: Literal["verifier_defect", "verifier_revision_attestation"] | None = None
+    rests_on: list[EventId] = []
+    """Attestations of this source by which the review vouches for what it did not run itself."""
     artifacts: list[ArtifactRef] = []
     source_mappings: list[SourceMapping] = []
 

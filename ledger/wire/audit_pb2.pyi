@@ -28,14 +28,20 @@ class Coordinates(google.protobuf.message.Message):
     RECORDED_AT_US_FIELD_NUMBER: builtins.int
     RULES_FIELD_NUMBER: builtins.int
     MIN_SIZE_FIELD_NUMBER: builtins.int
+    POLICY_SIZE_FIELD_NUMBER: builtins.int
+    POLICY_AT_HEAD_FIELD_NUMBER: builtins.int
     size: builtins.int
     """The first N events: positions 0 … N-1."""
     recorded_at_us: builtins.int
     """Everything recorded at or before this moment, microseconds since 1970-01-01T00:00Z."""
     rules: builtins.str
-    """A rule set's id; empty: the rules in force at that size."""
+    """A rule set's id; empty: the rules in force at that size; "now": those in force at the head."""
     min_size: builtins.int
     """Answer only once the log has come this far; waits until the call's deadline."""
+    policy_size: builtins.int
+    """As it was among the first so many events, at least `size`."""
+    policy_at_head: builtins.bool
+    """As it is at the head."""
     def __init__(
         self,
         *,
@@ -43,16 +49,21 @@ class Coordinates(google.protobuf.message.Message):
         recorded_at_us: builtins.int = ...,
         rules: builtins.str = ...,
         min_size: builtins.int = ...,
+        policy_size: builtins.int = ...,
+        policy_at_head: builtins.bool = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["at", b"at", "recorded_at_us", b"recorded_at_us", "size", b"size"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["at", b"at", "min_size", b"min_size", "recorded_at_us", b"recorded_at_us", "rules", b"rules", "size", b"size"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["at", b"at", "policy", b"policy", "policy_at_head", b"policy_at_head", "policy_size", b"policy_size", "recorded_at_us", b"recorded_at_us", "size", b"size"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["at", b"at", "min_size", b"min_size", "policy", b"policy", "policy_at_head", b"policy_at_head", "policy_size", b"policy_size", "recorded_at_us", b"recorded_at_us", "rules", b"rules", "size", b"size"]) -> None: ...
+    @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["at", b"at"]) -> typing.Literal["size", "recorded_at_us"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["policy", b"policy"]) -> typing.Literal["policy_size", "policy_at_head"] | None: ...
 
 Global___Coordinates: typing_extensions.TypeAlias = Coordinates
 
 @typing.final
 class AnswerCoordinates(google.protobuf.message.Message):
-    """Where the answer stands. Asked again with `size` and `rules`, the answer is the same."""
+    """Where the answer stands. Asked again with `size`, `rules` and `policy_size`, the answer is the same."""
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
@@ -62,16 +73,19 @@ class AnswerCoordinates(google.protobuf.message.Message):
     RULES_FIELD_NUMBER: builtins.int
     RULES_DIGEST_FIELD_NUMBER: builtins.int
     REDACTIONS_THROUGH_FIELD_NUMBER: builtins.int
+    POLICY_SIZE_FIELD_NUMBER: builtins.int
     size: builtins.int
     recorded_at_us: builtins.int
     """Of the last event among the first `size`; absent for size 0."""
     final: builtins.bool
-    """No later event can change what this answer says of its moment."""
+    """No later event can change what this answer says of its moment; never of the rules or the policy of the head."""
     rules: builtins.str
     """Empty before the first promotion: no rules were in force."""
     rules_digest: builtins.str
     redactions_through: builtins.int
     """Redactions among the first so many events are honoured."""
+    policy_size: builtins.int
+    """The policy is that of the first so many events."""
     def __init__(
         self,
         *,
@@ -81,9 +95,10 @@ class AnswerCoordinates(google.protobuf.message.Message):
         rules: builtins.str = ...,
         rules_digest: builtins.str = ...,
         redactions_through: builtins.int = ...,
+        policy_size: builtins.int = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["_recorded_at_us", b"_recorded_at_us", "recorded_at_us", b"recorded_at_us"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_recorded_at_us", b"_recorded_at_us", "final", b"final", "recorded_at_us", b"recorded_at_us", "redactions_through", b"redactions_through", "rules", b"rules", "rules_digest", b"rules_digest", "size", b"size"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["_recorded_at_us", b"_recorded_at_us", "final", b"final", "policy_size", b"policy_size", "recorded_at_us", b"recorded_at_us", "redactions_through", b"redactions_through", "rules", b"rules", "rules_digest", b"rules_digest", "size", b"size"]) -> None: ...
     def WhichOneof(self, oneof_group: typing.Literal["_recorded_at_us", b"_recorded_at_us"]) -> typing.Literal["recorded_at_us"] | None: ...
 
 Global___AnswerCoordinates: typing_extensions.TypeAlias = AnswerCoordinates
@@ -189,7 +204,7 @@ class SourceFilter(google.protobuf.message.Message):
 
     @property
     def difficulties(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
-        """"current", "historical", "withheld", "needs_re_review", "not_measured"."""
+        """"current", "historical", "invalid", "withheld", "needs_re_review", "not_measured"."""
 
     @property
     def atlas_statuses(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
@@ -275,6 +290,13 @@ class Source(google.protobuf.message.Message):
     ROW_SHA256_FIELD_NUMBER: builtins.int
     URL_FIELD_NUMBER: builtins.int
     RESOLVED_DEFECTS_FIELD_NUMBER: builtins.int
+    UNDERLYING_QUALITY_FIELD_NUMBER: builtins.int
+    COUNTS_FIELD_NUMBER: builtins.int
+    ATTESTATIONS_FIELD_NUMBER: builtins.int
+    PANEL_FIELD_NUMBER: builtins.int
+    REVIEW_POOL_FIELD_NUMBER: builtins.int
+    ALIASES_FIELD_NUMBER: builtins.int
+    TAGS_FIELD_NUMBER: builtins.int
     id: builtins.str
     origin: builtins.str
     name: builtins.str
@@ -298,6 +320,8 @@ class Source(google.protobuf.message.Message):
     row_sha256: builtins.str
     """SHA-256 over the catalogue row as sorted JSON, without what equals its default: equal rows have equal digests."""
     url: builtins.str
+    underlying_quality: builtins.str
+    """The rating without the cap of open defects; absent: none, or the rules keep none."""
     @property
     def review(self) -> Global___Review: ...
     @property
@@ -311,6 +335,30 @@ class Source(google.protobuf.message.Message):
     @property
     def resolved_defects(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Defect]:
         """Confirmed defects that were resolved."""
+
+    @property
+    def counts(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___RowCount]:
+        """Row counts with their basis; never added up across bases."""
+
+    @property
+    def attestations(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Attestation]:
+        """Standing attestations that bear on the review or the report."""
+
+    @property
+    def panel(self) -> Global___Panel:
+        """Who judged the review that is shown."""
+
+    @property
+    def review_pool(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___PooledReview]:
+        """Every published collection, newest first."""
+
+    @property
+    def aliases(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Alias]:
+        """Names used elsewhere for the source."""
+
+    @property
+    def tags(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
+        """Tags in effect, as "namespace:value"."""
 
     def __init__(
         self,
@@ -339,9 +387,16 @@ class Source(google.protobuf.message.Message):
         row_sha256: builtins.str = ...,
         url: builtins.str | None = ...,
         resolved_defects: collections.abc.Iterable[Global___Defect] | None = ...,
+        underlying_quality: builtins.str | None = ...,
+        counts: collections.abc.Iterable[Global___RowCount] | None = ...,
+        attestations: collections.abc.Iterable[Global___Attestation] | None = ...,
+        panel: Global___Panel | None = ...,
+        review_pool: collections.abc.Iterable[Global___PooledReview] | None = ...,
+        aliases: collections.abc.Iterable[Global___Alias] | None = ...,
+        tags: collections.abc.Iterable[builtins.str] | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_applicability", b"_applicability", "_atlas_status", b"_atlas_status", "_dataset_id", b"_dataset_id", "_dataset_revision", b"_dataset_revision", "_family", b"_family", "_input_rows", b"_input_rows", "_intended_use", b"_intended_use", "_is_benchmark", b"_is_benchmark", "_name", b"_name", "_review", b"_review", "_revision", b"_revision", "_url", b"_url", "_verifier_revision", b"_verifier_revision", "applicability", b"applicability", "atlas_status", b"atlas_status", "dataset_id", b"dataset_id", "dataset_revision", b"dataset_revision", "difficulty", b"difficulty", "family", b"family", "input_rows", b"input_rows", "intended_use", b"intended_use", "is_benchmark", b"is_benchmark", "name", b"name", "review", b"review", "revision", b"revision", "url", b"url", "verifier_revision", b"verifier_revision"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_applicability", b"_applicability", "_atlas_status", b"_atlas_status", "_dataset_id", b"_dataset_id", "_dataset_revision", b"_dataset_revision", "_family", b"_family", "_input_rows", b"_input_rows", "_intended_use", b"_intended_use", "_is_benchmark", b"_is_benchmark", "_name", b"_name", "_review", b"_review", "_revision", b"_revision", "_url", b"_url", "_verifier_revision", b"_verifier_revision", "applicability", b"applicability", "atlas_status", b"atlas_status", "dataset_id", b"dataset_id", "dataset_revision", b"dataset_revision", "difficulty", b"difficulty", "family", b"family", "id", b"id", "input_rows", b"input_rows", "intended_use", b"intended_use", "is_benchmark", b"is_benchmark", "name", b"name", "open_defects", b"open_defects", "origin", b"origin", "quality", b"quality", "reasons", b"reasons", "resolved_defects", b"resolved_defects", "retired", b"retired", "review", b"review", "revision", b"revision", "row_sha256", b"row_sha256", "sample", b"sample", "suspected_defects", b"suspected_defects", "url", b"url", "verifier_revision", b"verifier_revision"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_applicability", b"_applicability", "_atlas_status", b"_atlas_status", "_dataset_id", b"_dataset_id", "_dataset_revision", b"_dataset_revision", "_family", b"_family", "_input_rows", b"_input_rows", "_intended_use", b"_intended_use", "_is_benchmark", b"_is_benchmark", "_name", b"_name", "_review", b"_review", "_revision", b"_revision", "_underlying_quality", b"_underlying_quality", "_url", b"_url", "_verifier_revision", b"_verifier_revision", "applicability", b"applicability", "atlas_status", b"atlas_status", "dataset_id", b"dataset_id", "dataset_revision", b"dataset_revision", "difficulty", b"difficulty", "family", b"family", "input_rows", b"input_rows", "intended_use", b"intended_use", "is_benchmark", b"is_benchmark", "name", b"name", "panel", b"panel", "review", b"review", "revision", b"revision", "underlying_quality", b"underlying_quality", "url", b"url", "verifier_revision", b"verifier_revision"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_applicability", b"_applicability", "_atlas_status", b"_atlas_status", "_dataset_id", b"_dataset_id", "_dataset_revision", b"_dataset_revision", "_family", b"_family", "_input_rows", b"_input_rows", "_intended_use", b"_intended_use", "_is_benchmark", b"_is_benchmark", "_name", b"_name", "_review", b"_review", "_revision", b"_revision", "_underlying_quality", b"_underlying_quality", "_url", b"_url", "_verifier_revision", b"_verifier_revision", "aliases", b"aliases", "applicability", b"applicability", "atlas_status", b"atlas_status", "attestations", b"attestations", "counts", b"counts", "dataset_id", b"dataset_id", "dataset_revision", b"dataset_revision", "difficulty", b"difficulty", "family", b"family", "id", b"id", "input_rows", b"input_rows", "intended_use", b"intended_use", "is_benchmark", b"is_benchmark", "name", b"name", "open_defects", b"open_defects", "origin", b"origin", "panel", b"panel", "quality", b"quality", "reasons", b"reasons", "resolved_defects", b"resolved_defects", "retired", b"retired", "review", b"review", "review_pool", b"review_pool", "revision", b"revision", "row_sha256", b"row_sha256", "sample", b"sample", "suspected_defects", b"suspected_defects", "tags", b"tags", "underlying_quality", b"underlying_quality", "url", b"url", "verifier_revision", b"verifier_revision"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_applicability", b"_applicability"]) -> typing.Literal["applicability"] | None: ...
     @typing.overload
@@ -365,11 +420,217 @@ class Source(google.protobuf.message.Message):
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_revision", b"_revision"]) -> typing.Literal["revision"] | None: ...
     @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_underlying_quality", b"_underlying_quality"]) -> typing.Literal["underlying_quality"] | None: ...
+    @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_url", b"_url"]) -> typing.Literal["url"] | None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_verifier_revision", b"_verifier_revision"]) -> typing.Literal["verifier_revision"] | None: ...
 
 Global___Source: typing_extensions.TypeAlias = Source
+
+@typing.final
+class RowCount(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    BASIS_FIELD_NUMBER: builtins.int
+    ROWS_FIELD_NUMBER: builtins.int
+    REVISION_FIELD_NUMBER: builtins.int
+    EVIDENCE_SHA256_FIELD_NUMBER: builtins.int
+    POS_FIELD_NUMBER: builtins.int
+    basis: builtins.str
+    """"input", "clean", "released"."""
+    rows: builtins.int
+    revision: builtins.str
+    """Absent: unknown."""
+    evidence_sha256: builtins.str
+    pos: builtins.int
+    """Position of the event that says so."""
+    def __init__(
+        self,
+        *,
+        basis: builtins.str = ...,
+        rows: builtins.int = ...,
+        revision: builtins.str | None = ...,
+        evidence_sha256: builtins.str | None = ...,
+        pos: builtins.int = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_evidence_sha256", b"_evidence_sha256", "_revision", b"_revision", "evidence_sha256", b"evidence_sha256", "revision", b"revision"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_evidence_sha256", b"_evidence_sha256", "_revision", b"_revision", "basis", b"basis", "evidence_sha256", b"evidence_sha256", "pos", b"pos", "revision", b"revision", "rows", b"rows"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_evidence_sha256", b"_evidence_sha256"]) -> typing.Literal["evidence_sha256"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_revision", b"_revision"]) -> typing.Literal["revision"] | None: ...
+
+Global___RowCount: typing_extensions.TypeAlias = RowCount
+
+@typing.final
+class Attestation(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: builtins.int
+    SUBJECT_FIELD_NUMBER: builtins.int
+    FINDING_FIELD_NUMBER: builtins.int
+    SCOPE_FIELD_NUMBER: builtins.int
+    POS_FIELD_NUMBER: builtins.int
+    HONOURED_FIELD_NUMBER: builtins.int
+    kind: builtins.str
+    """"native_revision", "dataset_revision", "grading_applicability", "execution_implementation"."""
+    subject: builtins.str
+    finding: builtins.str
+    """What its comparison shows: "unchanged", "changed", "changed_validated", "incomplete"."""
+    scope: builtins.str
+    pos: builtins.int
+    honoured: builtins.bool
+    """Honoured by something that is shown."""
+    def __init__(
+        self,
+        *,
+        kind: builtins.str = ...,
+        subject: builtins.str = ...,
+        finding: builtins.str = ...,
+        scope: builtins.str = ...,
+        pos: builtins.int = ...,
+        honoured: builtins.bool = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["finding", b"finding", "honoured", b"honoured", "kind", b"kind", "pos", b"pos", "scope", b"scope", "subject", b"subject"]) -> None: ...
+
+Global___Attestation: typing_extensions.TypeAlias = Attestation
+
+@typing.final
+class Panel(google.protobuf.message.Message):
+    """The judges of a review collection."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    JUDGES_FIELD_NUMBER: builtins.int
+    TASKS_FIELD_NUMBER: builtins.int
+    FEWEST_FIELD_NUMBER: builtins.int
+    MOST_FIELD_NUMBER: builtins.int
+    MODELS_FIELD_NUMBER: builtins.int
+    CONVERSATIONS_FIELD_NUMBER: builtins.int
+    PROMPTS_FIELD_NUMBER: builtins.int
+    TASKS_REJECTED_FIELD_NUMBER: builtins.int
+    TASKS_IN_CONFLICT_FIELD_NUMBER: builtins.int
+    OVERRULED_FIELD_NUMBER: builtins.int
+    judges: builtins.int
+    tasks: builtins.int
+    """Tasks that were judged."""
+    fewest: builtins.int
+    """Fewest and most model judgments of one task."""
+    most: builtins.int
+    models: builtins.int
+    """Distinct reviewer ids, conversations and prompts; conversations that are not recorded count as none."""
+    conversations: builtins.int
+    prompts: builtins.int
+    tasks_rejected: builtins.int
+    """Tasks that more than half of their own judges reject."""
+    tasks_in_conflict: builtins.int
+    """Tasks whose judges do not agree on the verdict."""
+    overruled: builtins.int
+    """Judgments that the synthesis of their own task contradicts."""
+    def __init__(
+        self,
+        *,
+        judges: builtins.int = ...,
+        tasks: builtins.int = ...,
+        fewest: builtins.int = ...,
+        most: builtins.int = ...,
+        models: builtins.int = ...,
+        conversations: builtins.int = ...,
+        prompts: builtins.int = ...,
+        tasks_rejected: builtins.int = ...,
+        tasks_in_conflict: builtins.int = ...,
+        overruled: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["conversations", b"conversations", "fewest", b"fewest", "judges", b"judges", "models", b"models", "most", b"most", "overruled", b"overruled", "prompts", b"prompts", "tasks", b"tasks", "tasks_in_conflict", b"tasks_in_conflict", "tasks_rejected", b"tasks_rejected"]) -> None: ...
+
+Global___Panel: typing_extensions.TypeAlias = Panel
+
+@typing.final
+class PooledReview(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    ID_FIELD_NUMBER: builtins.int
+    ROLE_FIELD_NUMBER: builtins.int
+    RATING_FIELD_NUMBER: builtins.int
+    REVIEW_DATE_FIELD_NUMBER: builtins.int
+    DATASET_REVISION_FIELD_NUMBER: builtins.int
+    VERIFIER_REVISION_FIELD_NUMBER: builtins.int
+    APPLICABILITY_FIELD_NUMBER: builtins.int
+    SUPERSEDED_FIELD_NUMBER: builtins.int
+    POS_FIELD_NUMBER: builtins.int
+    JUDGMENTS_FIELD_NUMBER: builtins.int
+    TRACES_FIELD_NUMBER: builtins.int
+    id: builtins.str
+    role: builtins.str
+    """"rating", "supplemental", "resolution", "attestation", "reused"."""
+    rating: builtins.str
+    """Absent: it gives no rating."""
+    review_date: builtins.str
+    dataset_revision: builtins.str
+    verifier_revision: builtins.str
+    applicability: builtins.str
+    """"current", "stale", "unknown"."""
+    superseded: builtins.int
+    """Position of the event that superseded it."""
+    pos: builtins.int
+    judgments: builtins.int
+    traces: builtins.int
+    def __init__(
+        self,
+        *,
+        id: builtins.str = ...,
+        role: builtins.str = ...,
+        rating: builtins.str | None = ...,
+        review_date: builtins.str | None = ...,
+        dataset_revision: builtins.str | None = ...,
+        verifier_revision: builtins.str | None = ...,
+        applicability: builtins.str = ...,
+        superseded: builtins.int | None = ...,
+        pos: builtins.int = ...,
+        judgments: builtins.int = ...,
+        traces: builtins.int = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_dataset_revision", b"_dataset_revision", "_rating", b"_rating", "_review_date", b"_review_date", "_superseded", b"_superseded", "_verifier_revision", b"_verifier_revision", "dataset_revision", b"dataset_revision", "rating", b"rating", "review_date", b"review_date", "superseded", b"superseded", "verifier_revision", b"verifier_revision"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_dataset_revision", b"_dataset_revision", "_rating", b"_rating", "_review_date", b"_review_date", "_superseded", b"_superseded", "_verifier_revision", b"_verifier_revision", "applicability", b"applicability", "dataset_revision", b"dataset_revision", "id", b"id", "judgments", b"judgments", "pos", b"pos", "rating", b"rating", "review_date", b"review_date", "role", b"role", "superseded", b"superseded", "traces", b"traces", "verifier_revision", b"verifier_revision"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_dataset_revision", b"_dataset_revision"]) -> typing.Literal["dataset_revision"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_rating", b"_rating"]) -> typing.Literal["rating"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_review_date", b"_review_date"]) -> typing.Literal["review_date"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_superseded", b"_superseded"]) -> typing.Literal["superseded"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_verifier_revision", b"_verifier_revision"]) -> typing.Literal["verifier_revision"] | None: ...
+
+Global___PooledReview: typing_extensions.TypeAlias = PooledReview
+
+@typing.final
+class Alias(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    ALIAS_FIELD_NUMBER: builtins.int
+    STATUS_FIELD_NUMBER: builtins.int
+    APPLICABILITY_FIELD_NUMBER: builtins.int
+    POS_FIELD_NUMBER: builtins.int
+    alias: builtins.str
+    status: builtins.str
+    """"confirmed", "ambiguous", "unresolved"."""
+    applicability: builtins.str
+    """"exact_revision", "historical", "unknown"."""
+    pos: builtins.int
+    def __init__(
+        self,
+        *,
+        alias: builtins.str = ...,
+        status: builtins.str = ...,
+        applicability: builtins.str = ...,
+        pos: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["alias", b"alias", "applicability", b"applicability", "pos", b"pos", "status", b"status"]) -> None: ...
+
+Global___Alias: typing_extensions.TypeAlias = Alias
 
 @typing.final
 class Review(google.protobuf.message.Message):
@@ -448,12 +709,40 @@ class Difficulty(google.protobuf.message.Message):
     MODELS_FIELD_NUMBER: builtins.int
     PROTOCOL_FIELD_NUMBER: builtins.int
     ESTIMATED_AT_FIELD_NUMBER: builtins.int
+    SOURCE_REVISION_FIELD_NUMBER: builtins.int
+    VERIFIER_REVISION_FIELD_NUMBER: builtins.int
+    POS_FIELD_NUMBER: builtins.int
+    MISMATCHES_FIELD_NUMBER: builtins.int
+    ORDERING_WARNING_FIELD_NUMBER: builtins.int
+    HISTORY_FIELD_NUMBER: builtins.int
+    FOLLOWUPS_FIELD_NUMBER: builtins.int
+    CONTEXT_FIELD_NUMBER: builtins.int
     status: builtins.str
-    """"current", "historical", "withheld", "needs_re_review", "not_measured"."""
+    """"current", "historical", "invalid", "withheld", "needs_re_review", "not_measured"."""
     protocol: builtins.str
     estimated_at: builtins.str
+    source_revision: builtins.str
+    verifier_revision: builtins.str
+    pos: builtins.int
+    """Position of the report that is shown."""
+    ordering_warning: builtins.str
+    """That the order of the models may mislead."""
     @property
     def models(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___DifficultyModel]: ...
+    @property
+    def mismatches(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
+        """In what the report breaks the protocol that it names."""
+
+    @property
+    def history(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___EarlierReport]:
+        """Other reports of the source, newest first."""
+
+    @property
+    def followups(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___FollowUp]:
+        """Complete runs with one thing changed, shown beside the report that they follow."""
+
+    @property
+    def context(self) -> Global___DifficultyContext: ...
     def __init__(
         self,
         *,
@@ -461,15 +750,181 @@ class Difficulty(google.protobuf.message.Message):
         models: collections.abc.Iterable[Global___DifficultyModel] | None = ...,
         protocol: builtins.str | None = ...,
         estimated_at: builtins.str | None = ...,
+        source_revision: builtins.str | None = ...,
+        verifier_revision: builtins.str | None = ...,
+        pos: builtins.int | None = ...,
+        mismatches: collections.abc.Iterable[builtins.str] | None = ...,
+        ordering_warning: builtins.str | None = ...,
+        history: collections.abc.Iterable[Global___EarlierReport] | None = ...,
+        followups: collections.abc.Iterable[Global___FollowUp] | None = ...,
+        context: Global___DifficultyContext | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_estimated_at", b"_estimated_at", "_protocol", b"_protocol", "estimated_at", b"estimated_at", "protocol", b"protocol"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_estimated_at", b"_estimated_at", "_protocol", b"_protocol", "estimated_at", b"estimated_at", "models", b"models", "protocol", b"protocol", "status", b"status"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_estimated_at", b"_estimated_at", "_ordering_warning", b"_ordering_warning", "_pos", b"_pos", "_protocol", b"_protocol", "_source_revision", b"_source_revision", "_verifier_revision", b"_verifier_revision", "context", b"context", "estimated_at", b"estimated_at", "ordering_warning", b"ordering_warning", "pos", b"pos", "protocol", b"protocol", "source_revision", b"source_revision", "verifier_revision", b"verifier_revision"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_estimated_at", b"_estimated_at", "_ordering_warning", b"_ordering_warning", "_pos", b"_pos", "_protocol", b"_protocol", "_source_revision", b"_source_revision", "_verifier_revision", b"_verifier_revision", "context", b"context", "estimated_at", b"estimated_at", "followups", b"followups", "history", b"history", "mismatches", b"mismatches", "models", b"models", "ordering_warning", b"ordering_warning", "pos", b"pos", "protocol", b"protocol", "source_revision", b"source_revision", "status", b"status", "verifier_revision", b"verifier_revision"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_estimated_at", b"_estimated_at"]) -> typing.Literal["estimated_at"] | None: ...
     @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_ordering_warning", b"_ordering_warning"]) -> typing.Literal["ordering_warning"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_pos", b"_pos"]) -> typing.Literal["pos"] | None: ...
+    @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_protocol", b"_protocol"]) -> typing.Literal["protocol"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_source_revision", b"_source_revision"]) -> typing.Literal["source_revision"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_verifier_revision", b"_verifier_revision"]) -> typing.Literal["verifier_revision"] | None: ...
 
 Global___Difficulty: typing_extensions.TypeAlias = Difficulty
+
+@typing.final
+class EarlierReport(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    POS_FIELD_NUMBER: builtins.int
+    PROTOCOL_FIELD_NUMBER: builtins.int
+    STATUS_FIELD_NUMBER: builtins.int
+    ESTIMATED_AT_FIELD_NUMBER: builtins.int
+    SOURCE_REVISION_FIELD_NUMBER: builtins.int
+    MODELS_FIELD_NUMBER: builtins.int
+    pos: builtins.int
+    protocol: builtins.str
+    status: builtins.str
+    """"historical", "invalid", "withheld", "needs_re_review", "current"."""
+    estimated_at: builtins.str
+    source_revision: builtins.str
+    @property
+    def models(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___DifficultyModel]: ...
+    def __init__(
+        self,
+        *,
+        pos: builtins.int = ...,
+        protocol: builtins.str = ...,
+        status: builtins.str = ...,
+        estimated_at: builtins.str | None = ...,
+        source_revision: builtins.str | None = ...,
+        models: collections.abc.Iterable[Global___DifficultyModel] | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_estimated_at", b"_estimated_at", "_source_revision", b"_source_revision", "estimated_at", b"estimated_at", "source_revision", b"source_revision"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_estimated_at", b"_estimated_at", "_source_revision", b"_source_revision", "estimated_at", b"estimated_at", "models", b"models", "pos", b"pos", "protocol", b"protocol", "source_revision", b"source_revision", "status", b"status"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_estimated_at", b"_estimated_at"]) -> typing.Literal["estimated_at"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_source_revision", b"_source_revision"]) -> typing.Literal["source_revision"] | None: ...
+
+Global___EarlierReport: typing_extensions.TypeAlias = EarlierReport
+
+@typing.final
+class FollowUp(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    ID_FIELD_NUMBER: builtins.int
+    SIZE_FIELD_NUMBER: builtins.int
+    LABEL_FIELD_NUMBER: builtins.int
+    KIND_FIELD_NUMBER: builtins.int
+    CHANGED_PARAMETER_FIELD_NUMBER: builtins.int
+    CHECKPOINT_CHANGE_FIELD_NUMBER: builtins.int
+    OUTCOME_FIELD_NUMBER: builtins.int
+    ESTIMATED_AT_FIELD_NUMBER: builtins.int
+    ORIGINAL_REPORT_FIELD_NUMBER: builtins.int
+    POS_FIELD_NUMBER: builtins.int
+    id: builtins.str
+    size: builtins.str
+    """"hosted" for an alternate checkpoint, else "followup"."""
+    label: builtins.str
+    """"generation setting follow-up" or "native verifier recheck"."""
+    kind: builtins.str
+    changed_parameter: builtins.str
+    checkpoint_change: builtins.str
+    estimated_at: builtins.str
+    original_report: builtins.str
+    """SHA-256 of the report that it follows."""
+    pos: builtins.int
+    @property
+    def outcome(self) -> Global___DifficultyModel: ...
+    def __init__(
+        self,
+        *,
+        id: builtins.str = ...,
+        size: builtins.str = ...,
+        label: builtins.str = ...,
+        kind: builtins.str = ...,
+        changed_parameter: builtins.str | None = ...,
+        checkpoint_change: builtins.str | None = ...,
+        outcome: Global___DifficultyModel | None = ...,
+        estimated_at: builtins.str | None = ...,
+        original_report: builtins.str | None = ...,
+        pos: builtins.int = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_changed_parameter", b"_changed_parameter", "_checkpoint_change", b"_checkpoint_change", "_estimated_at", b"_estimated_at", "_original_report", b"_original_report", "changed_parameter", b"changed_parameter", "checkpoint_change", b"checkpoint_change", "estimated_at", b"estimated_at", "original_report", b"original_report", "outcome", b"outcome"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_changed_parameter", b"_changed_parameter", "_checkpoint_change", b"_checkpoint_change", "_estimated_at", b"_estimated_at", "_original_report", b"_original_report", "changed_parameter", b"changed_parameter", "checkpoint_change", b"checkpoint_change", "estimated_at", b"estimated_at", "id", b"id", "kind", b"kind", "label", b"label", "original_report", b"original_report", "outcome", b"outcome", "pos", b"pos", "size", b"size"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_changed_parameter", b"_changed_parameter"]) -> typing.Literal["changed_parameter"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_checkpoint_change", b"_checkpoint_change"]) -> typing.Literal["checkpoint_change"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_estimated_at", b"_estimated_at"]) -> typing.Literal["estimated_at"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_original_report", b"_original_report"]) -> typing.Literal["original_report"] | None: ...
+
+Global___FollowUp: typing_extensions.TypeAlias = FollowUp
+
+@typing.final
+class DifficultyContext(google.protobuf.message.Message):
+    """What was known of the source's difficulty before it was measured; never a current measurement."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    SOLVED_FIELD_NUMBER: builtins.int
+    VERIFIED_FIELD_NUMBER: builtins.int
+    UNVERIFIED_FIELD_NUMBER: builtins.int
+    ATTEMPTED_FIELD_NUMBER: builtins.int
+    REVIEWERS_FIELD_NUMBER: builtins.int
+    APPLICABILITY_FIELD_NUMBER: builtins.int
+    LIMITATIONS_FIELD_NUMBER: builtins.int
+    ARTIFACT_SHA256_FIELD_NUMBER: builtins.int
+    POS_FIELD_NUMBER: builtins.int
+    solved: builtins.int
+    """The quality solver's initial counts."""
+    verified: builtins.int
+    unverified: builtins.int
+    attempted: builtins.int
+    applicability: builtins.str
+    """Of the earlier evidence: "historical" and the like, as it was recorded."""
+    artifact_sha256: builtins.str
+    pos: builtins.int
+    @property
+    def reviewers(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]: ...
+    @property
+    def limitations(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        solved: builtins.int | None = ...,
+        verified: builtins.int | None = ...,
+        unverified: builtins.int | None = ...,
+        attempted: builtins.int | None = ...,
+        reviewers: collections.abc.Iterable[builtins.str] | None = ...,
+        applicability: builtins.str | None = ...,
+        limitations: collections.abc.Iterable[builtins.str] | None = ...,
+        artifact_sha256: builtins.str | None = ...,
+        pos: builtins.int = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_applicability", b"_applicability", "_artifact_sha256", b"_artifact_sha256", "_attempted", b"_attempted", "_solved", b"_solved", "_unverified", b"_unverified", "_verified", b"_verified", "applicability", b"applicability", "artifact_sha256", b"artifact_sha256", "attempted", b"attempted", "solved", b"solved", "unverified", b"unverified", "verified", b"verified"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_applicability", b"_applicability", "_artifact_sha256", b"_artifact_sha256", "_attempted", b"_attempted", "_solved", b"_solved", "_unverified", b"_unverified", "_verified", b"_verified", "applicability", b"applicability", "artifact_sha256", b"artifact_sha256", "attempted", b"attempted", "limitations", b"limitations", "pos", b"pos", "reviewers", b"reviewers", "solved", b"solved", "unverified", b"unverified", "verified", b"verified"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_applicability", b"_applicability"]) -> typing.Literal["applicability"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_artifact_sha256", b"_artifact_sha256"]) -> typing.Literal["artifact_sha256"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_attempted", b"_attempted"]) -> typing.Literal["attempted"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_solved", b"_solved"]) -> typing.Literal["solved"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_unverified", b"_unverified"]) -> typing.Literal["unverified"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_verified", b"_verified"]) -> typing.Literal["verified"] | None: ...
+
+Global___DifficultyContext: typing_extensions.TypeAlias = DifficultyContext
 
 @typing.final
 class DifficultyModel(google.protobuf.message.Message):
@@ -484,6 +939,7 @@ class DifficultyModel(google.protobuf.message.Message):
     SOLVE_RATE_FIELD_NUMBER: builtins.int
     WILSON_LOW_FIELD_NUMBER: builtins.int
     WILSON_HIGH_FIELD_NUMBER: builtins.int
+    SCORING_CONTRACT_FIELD_NUMBER: builtins.int
     size: builtins.str
     """"small", "large", "hosted", or what the report says."""
     model: builtins.str
@@ -496,6 +952,8 @@ class DifficultyModel(google.protobuf.message.Message):
     """solved/verified, and its 95 % Wilson interval; absent when nothing was verified."""
     wilson_low: builtins.float
     wilson_high: builtins.float
+    scoring_contract: builtins.str
+    """Version of the contract by which attempts were scored; absent: unknown. Rates under different ones do not compare."""
     def __init__(
         self,
         *,
@@ -508,11 +966,14 @@ class DifficultyModel(google.protobuf.message.Message):
         solve_rate: builtins.float | None = ...,
         wilson_low: builtins.float | None = ...,
         wilson_high: builtins.float | None = ...,
+        scoring_contract: builtins.str | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_attempted", b"_attempted", "_solve_rate", b"_solve_rate", "_unverified", b"_unverified", "_wilson_high", b"_wilson_high", "_wilson_low", b"_wilson_low", "attempted", b"attempted", "solve_rate", b"solve_rate", "unverified", b"unverified", "wilson_high", b"wilson_high", "wilson_low", b"wilson_low"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_attempted", b"_attempted", "_solve_rate", b"_solve_rate", "_unverified", b"_unverified", "_wilson_high", b"_wilson_high", "_wilson_low", b"_wilson_low", "attempted", b"attempted", "model", b"model", "size", b"size", "solve_rate", b"solve_rate", "solved", b"solved", "unverified", b"unverified", "verified", b"verified", "wilson_high", b"wilson_high", "wilson_low", b"wilson_low"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_attempted", b"_attempted", "_scoring_contract", b"_scoring_contract", "_solve_rate", b"_solve_rate", "_unverified", b"_unverified", "_wilson_high", b"_wilson_high", "_wilson_low", b"_wilson_low", "attempted", b"attempted", "scoring_contract", b"scoring_contract", "solve_rate", b"solve_rate", "unverified", b"unverified", "wilson_high", b"wilson_high", "wilson_low", b"wilson_low"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_attempted", b"_attempted", "_scoring_contract", b"_scoring_contract", "_solve_rate", b"_solve_rate", "_unverified", b"_unverified", "_wilson_high", b"_wilson_high", "_wilson_low", b"_wilson_low", "attempted", b"attempted", "model", b"model", "scoring_contract", b"scoring_contract", "size", b"size", "solve_rate", b"solve_rate", "solved", b"solved", "unverified", b"unverified", "verified", b"verified", "wilson_high", b"wilson_high", "wilson_low", b"wilson_low"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_attempted", b"_attempted"]) -> typing.Literal["attempted"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_scoring_contract", b"_scoring_contract"]) -> typing.Literal["scoring_contract"] | None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_solve_rate", b"_solve_rate"]) -> typing.Literal["solve_rate"] | None: ...
     @typing.overload
@@ -534,6 +995,8 @@ class Defect(google.protobuf.message.Message):
     SUMMARY_FIELD_NUMBER: builtins.int
     ISSUE_URL_FIELD_NUMBER: builtins.int
     POS_FIELD_NUMBER: builtins.int
+    APPLICABILITY_FIELD_NUMBER: builtins.int
+    INDEPENDENCE_FIELD_NUMBER: builtins.int
     id: builtins.str
     kind: builtins.str
     """"verifier", "task-import", "judge-output"."""
@@ -544,6 +1007,10 @@ class Defect(google.protobuf.message.Message):
     """Absent: issue missing."""
     pos: builtins.int
     """Position of the event that put it into this state."""
+    applicability: builtins.str
+    """Of a resolution: whether it holds at the present revisions: "current", "stale", "unknown"."""
+    independence: builtins.str
+    """Of a resolution: whether another principal confirmed the defect than resolved it: "established", "not_established"."""
     def __init__(
         self,
         *,
@@ -553,9 +1020,16 @@ class Defect(google.protobuf.message.Message):
         summary: builtins.str = ...,
         issue_url: builtins.str | None = ...,
         pos: builtins.int = ...,
+        applicability: builtins.str | None = ...,
+        independence: builtins.str | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_issue_url", b"_issue_url", "issue_url", b"issue_url"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_issue_url", b"_issue_url", "id", b"id", "issue_url", b"issue_url", "kind", b"kind", "pos", b"pos", "status", b"status", "summary", b"summary"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_applicability", b"_applicability", "_independence", b"_independence", "_issue_url", b"_issue_url", "applicability", b"applicability", "independence", b"independence", "issue_url", b"issue_url"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_applicability", b"_applicability", "_independence", b"_independence", "_issue_url", b"_issue_url", "applicability", b"applicability", "id", b"id", "independence", b"independence", "issue_url", b"issue_url", "kind", b"kind", "pos", b"pos", "status", b"status", "summary", b"summary"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_applicability", b"_applicability"]) -> typing.Literal["applicability"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_independence", b"_independence"]) -> typing.Literal["independence"] | None: ...
+    @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_issue_url", b"_issue_url"]) -> typing.Literal["issue_url"] | None: ...
 
 Global___Defect: typing_extensions.TypeAlias = Defect
@@ -618,6 +1092,7 @@ class WhyResponse(google.protobuf.message.Message):
     SOURCE_FIELD_NUMBER: builtins.int
     EVENTS_FIELD_NUMBER: builtins.int
     COORDINATES_FIELD_NUMBER: builtins.int
+    TREE_FIELD_NUMBER: builtins.int
     @property
     def source(self) -> Global___Source: ...
     @property
@@ -626,17 +1101,59 @@ class WhyResponse(google.protobuf.message.Message):
 
     @property
     def coordinates(self) -> Global___AnswerCoordinates: ...
+    @property
+    def tree(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___WhyNode]:
+        """The same as a tree: what is shown, the rules that say so, the events that they rest on, and what those close or cite."""
+
     def __init__(
         self,
         *,
         source: Global___Source | None = ...,
         events: collections.abc.Iterable[Global___WhyEvent] | None = ...,
         coordinates: Global___AnswerCoordinates | None = ...,
+        tree: collections.abc.Iterable[Global___WhyNode] | None = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["coordinates", b"coordinates", "source", b"source"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["coordinates", b"coordinates", "events", b"events", "source", b"source"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["coordinates", b"coordinates", "events", b"events", "source", b"source", "tree", b"tree"]) -> None: ...
 
 Global___WhyResponse: typing_extensions.TypeAlias = WhyResponse
+
+@typing.final
+class WhyNode(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: builtins.int
+    TEXT_FIELD_NUMBER: builtins.int
+    RULE_FIELD_NUMBER: builtins.int
+    POS_FIELD_NUMBER: builtins.int
+    SHA256_FIELD_NUMBER: builtins.int
+    CHILDREN_FIELD_NUMBER: builtins.int
+    kind: builtins.str
+    """"value", "reason", "event", "artifact"."""
+    text: builtins.str
+    rule: builtins.str
+    """Of a reason: the rule's name within its set."""
+    pos: builtins.int
+    """Of an event."""
+    sha256: builtins.str
+    """Of an artifact: SHA-256."""
+    @property
+    def children(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___WhyNode]: ...
+    def __init__(
+        self,
+        *,
+        kind: builtins.str = ...,
+        text: builtins.str = ...,
+        rule: builtins.str = ...,
+        pos: builtins.int | None = ...,
+        sha256: builtins.str = ...,
+        children: collections.abc.Iterable[Global___WhyNode] | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_pos", b"_pos", "pos", b"pos"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_pos", b"_pos", "children", b"children", "kind", b"kind", "pos", b"pos", "rule", b"rule", "sha256", b"sha256", "text", b"text"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["_pos", b"_pos"]) -> typing.Literal["pos"] | None: ...
+
+Global___WhyNode: typing_extensions.TypeAlias = WhyNode
 
 @typing.final
 class WhyEvent(google.protobuf.message.Message):
@@ -675,3 +1192,803 @@ class WhyEvent(google.protobuf.message.Message):
     def WhichOneof(self, oneof_group: typing.Literal["_occurred_at_us", b"_occurred_at_us"]) -> typing.Literal["occurred_at_us"] | None: ...
 
 Global___WhyEvent: typing_extensions.TypeAlias = WhyEvent
+
+@typing.final
+class JudgmentsRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    COORDINATES_FIELD_NUMBER: builtins.int
+    FILTER_FIELD_NUMBER: builtins.int
+    PAGE_SIZE_FIELD_NUMBER: builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: builtins.int
+    page_size: builtins.int
+    """At most 1,000 (also when 0)."""
+    page_token: builtins.str
+    """From the answer before; opaque. It goes with the same filter and the coordinates of the first page."""
+    @property
+    def coordinates(self) -> Global___Coordinates: ...
+    @property
+    def filter(self) -> Global___JudgmentFilter: ...
+    def __init__(
+        self,
+        *,
+        coordinates: Global___Coordinates | None = ...,
+        filter: Global___JudgmentFilter | None = ...,
+        page_size: builtins.int = ...,
+        page_token: builtins.str = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["coordinates", b"coordinates", "filter", b"filter"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["coordinates", b"coordinates", "filter", b"filter", "page_size", b"page_size", "page_token", b"page_token"]) -> None: ...
+
+Global___JudgmentsRequest: typing_extensions.TypeAlias = JudgmentsRequest
+
+@typing.final
+class JudgmentFilter(google.protobuf.message.Message):
+    """Empty fields match everything; several values of one field are alternatives."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    SOURCE_IDS_FIELD_NUMBER: builtins.int
+    TASK_IDS_FIELD_NUMBER: builtins.int
+    REVIEWERS_FIELD_NUMBER: builtins.int
+    REVIEWER_KINDS_FIELD_NUMBER: builtins.int
+    VERDICTS_FIELD_NUMBER: builtins.int
+    SEVERITIES_FIELD_NUMBER: builtins.int
+    METHODS_FIELD_NUMBER: builtins.int
+    REVIEWED_FROM_US_FIELD_NUMBER: builtins.int
+    REVIEWED_BEFORE_US_FIELD_NUMBER: builtins.int
+    SUPERSEDED_FIELD_NUMBER: builtins.int
+    APPLICABILITIES_FIELD_NUMBER: builtins.int
+    INCLUDE_UNPUBLISHED_FIELD_NUMBER: builtins.int
+    REVIEWS_FIELD_NUMBER: builtins.int
+    reviewed_from_us: builtins.int
+    """Of reviewed_at, RFC 3339, inclusive and exclusive; unknown dates pass neither."""
+    reviewed_before_us: builtins.int
+    superseded: builtins.bool
+    include_unpublished: builtins.bool
+    """Parts of collections that are not published are left out unless asked for."""
+    @property
+    def source_ids(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]: ...
+    @property
+    def task_ids(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
+        """Task ids as the subject names them."""
+
+    @property
+    def reviewers(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
+        """Reviewer ids, such as "model:example/judge-30b"."""
+
+    @property
+    def reviewer_kinds(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
+        """"human", "model", "organization", "unknown"."""
+
+    @property
+    def verdicts(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
+        """"keep", "reject", "conditional", "inconclusive", "unrated"."""
+
+    @property
+    def severities(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
+        """The worst severity of an issue: "info", "low", "medium", "high", "critical", "none"."""
+
+    @property
+    def methods(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
+        """"model_judgment", "human_judgment", "synthesis", "runtime_execution", "static_inspection", "unknown"."""
+
+    @property
+    def applicabilities(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
+        """Whether the review that holds it applies to the present revisions: "current", "stale", "unknown"."""
+
+    @property
+    def reviews(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
+        """SHA-256 of the review collections that hold them."""
+
+    def __init__(
+        self,
+        *,
+        source_ids: collections.abc.Iterable[builtins.str] | None = ...,
+        task_ids: collections.abc.Iterable[builtins.str] | None = ...,
+        reviewers: collections.abc.Iterable[builtins.str] | None = ...,
+        reviewer_kinds: collections.abc.Iterable[builtins.str] | None = ...,
+        verdicts: collections.abc.Iterable[builtins.str] | None = ...,
+        severities: collections.abc.Iterable[builtins.str] | None = ...,
+        methods: collections.abc.Iterable[builtins.str] | None = ...,
+        reviewed_from_us: builtins.int | None = ...,
+        reviewed_before_us: builtins.int | None = ...,
+        superseded: builtins.bool | None = ...,
+        applicabilities: collections.abc.Iterable[builtins.str] | None = ...,
+        include_unpublished: builtins.bool = ...,
+        reviews: collections.abc.Iterable[builtins.str] | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_reviewed_before_us", b"_reviewed_before_us", "_reviewed_from_us", b"_reviewed_from_us", "_superseded", b"_superseded", "reviewed_before_us", b"reviewed_before_us", "reviewed_from_us", b"reviewed_from_us", "superseded", b"superseded"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_reviewed_before_us", b"_reviewed_before_us", "_reviewed_from_us", b"_reviewed_from_us", "_superseded", b"_superseded", "applicabilities", b"applicabilities", "include_unpublished", b"include_unpublished", "methods", b"methods", "reviewed_before_us", b"reviewed_before_us", "reviewed_from_us", b"reviewed_from_us", "reviewer_kinds", b"reviewer_kinds", "reviewers", b"reviewers", "reviews", b"reviews", "severities", b"severities", "source_ids", b"source_ids", "superseded", b"superseded", "task_ids", b"task_ids", "verdicts", b"verdicts"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_reviewed_before_us", b"_reviewed_before_us"]) -> typing.Literal["reviewed_before_us"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_reviewed_from_us", b"_reviewed_from_us"]) -> typing.Literal["reviewed_from_us"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_superseded", b"_superseded"]) -> typing.Literal["superseded"] | None: ...
+
+Global___JudgmentFilter: typing_extensions.TypeAlias = JudgmentFilter
+
+@typing.final
+class JudgmentsResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    JUDGMENTS_FIELD_NUMBER: builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: builtins.int
+    COORDINATES_FIELD_NUMBER: builtins.int
+    next_page_token: builtins.str
+    @property
+    def judgments(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Judgment]:
+        """A page may be short, or empty, and not the last: go on while there is a token."""
+
+    @property
+    def coordinates(self) -> Global___AnswerCoordinates: ...
+    def __init__(
+        self,
+        *,
+        judgments: collections.abc.Iterable[Global___Judgment] | None = ...,
+        next_page_token: builtins.str = ...,
+        coordinates: Global___AnswerCoordinates | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["coordinates", b"coordinates"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["coordinates", b"coordinates", "judgments", b"judgments", "next_page_token", b"next_page_token"]) -> None: ...
+
+Global___JudgmentsResponse: typing_extensions.TypeAlias = JudgmentsResponse
+
+@typing.final
+class Judgment(google.protobuf.message.Message):
+    """A judgment, synthesis or observation as it was recorded, and what became of it."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    POS_FIELD_NUMBER: builtins.int
+    EVENT_ID_FIELD_NUMBER: builtins.int
+    SOURCE_ID_FIELD_NUMBER: builtins.int
+    REVIEW_ID_FIELD_NUMBER: builtins.int
+    COLLECTION_FIELD_NUMBER: builtins.int
+    REVIEW_FIELD_NUMBER: builtins.int
+    LEVEL_FIELD_NUMBER: builtins.int
+    TASK_ID_FIELD_NUMBER: builtins.int
+    REVIEWER_FIELD_NUMBER: builtins.int
+    REVIEWER_KIND_FIELD_NUMBER: builtins.int
+    METHOD_FIELD_NUMBER: builtins.int
+    VERDICT_FIELD_NUMBER: builtins.int
+    SEVERITY_FIELD_NUMBER: builtins.int
+    REVIEWED_AT_FIELD_NUMBER: builtins.int
+    RECORDED_AT_US_FIELD_NUMBER: builtins.int
+    DATASET_REVISION_FIELD_NUMBER: builtins.int
+    SUPERSEDED_FIELD_NUMBER: builtins.int
+    APPLICABILITY_FIELD_NUMBER: builtins.int
+    SUMMARY_FIELD_NUMBER: builtins.int
+    FINDINGS_FIELD_NUMBER: builtins.int
+    OVERRULED_FIELD_NUMBER: builtins.int
+    SAMPLE_FIELD_NUMBER: builtins.int
+    pos: builtins.int
+    event_id: builtins.str
+    source_id: builtins.str
+    review_id: builtins.str
+    collection: builtins.str
+    review: builtins.str
+    """SHA-256 of the published collection; absent: not published at the size."""
+    level: builtins.str
+    """"source", "task"."""
+    task_id: builtins.str
+    reviewer: builtins.str
+    reviewer_kind: builtins.str
+    method: builtins.str
+    verdict: builtins.str
+    severity: builtins.str
+    """The worst severity of an issue; absent: no issue, or none with a severity."""
+    reviewed_at: builtins.str
+    recorded_at_us: builtins.int
+    dataset_revision: builtins.str
+    superseded: builtins.int
+    """Position of what superseded the opinion or its collection."""
+    applicability: builtins.str
+    """Of the review that holds it; absent: not published."""
+    summary: builtins.str
+    overruled: builtins.bool
+    """The judge's verdict differs from that of the synthesis of the same subject in the same collection."""
+    sample: builtins.bool
+    @property
+    def findings(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___JudgmentFinding]: ...
+    def __init__(
+        self,
+        *,
+        pos: builtins.int = ...,
+        event_id: builtins.str = ...,
+        source_id: builtins.str = ...,
+        review_id: builtins.str = ...,
+        collection: builtins.str = ...,
+        review: builtins.str | None = ...,
+        level: builtins.str = ...,
+        task_id: builtins.str | None = ...,
+        reviewer: builtins.str = ...,
+        reviewer_kind: builtins.str = ...,
+        method: builtins.str = ...,
+        verdict: builtins.str = ...,
+        severity: builtins.str | None = ...,
+        reviewed_at: builtins.str | None = ...,
+        recorded_at_us: builtins.int = ...,
+        dataset_revision: builtins.str | None = ...,
+        superseded: builtins.int | None = ...,
+        applicability: builtins.str | None = ...,
+        summary: builtins.str = ...,
+        findings: collections.abc.Iterable[Global___JudgmentFinding] | None = ...,
+        overruled: builtins.bool | None = ...,
+        sample: builtins.bool = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_applicability", b"_applicability", "_dataset_revision", b"_dataset_revision", "_overruled", b"_overruled", "_review", b"_review", "_reviewed_at", b"_reviewed_at", "_severity", b"_severity", "_superseded", b"_superseded", "_task_id", b"_task_id", "applicability", b"applicability", "dataset_revision", b"dataset_revision", "overruled", b"overruled", "review", b"review", "reviewed_at", b"reviewed_at", "severity", b"severity", "superseded", b"superseded", "task_id", b"task_id"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_applicability", b"_applicability", "_dataset_revision", b"_dataset_revision", "_overruled", b"_overruled", "_review", b"_review", "_reviewed_at", b"_reviewed_at", "_severity", b"_severity", "_superseded", b"_superseded", "_task_id", b"_task_id", "applicability", b"applicability", "collection", b"collection", "dataset_revision", b"dataset_revision", "event_id", b"event_id", "findings", b"findings", "level", b"level", "method", b"method", "overruled", b"overruled", "pos", b"pos", "recorded_at_us", b"recorded_at_us", "review", b"review", "review_id", b"review_id", "reviewed_at", b"reviewed_at", "reviewer", b"reviewer", "reviewer_kind", b"reviewer_kind", "sample", b"sample", "severity", b"severity", "source_id", b"source_id", "summary", b"summary", "superseded", b"superseded", "task_id", b"task_id", "verdict", b"verdict"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_applicability", b"_applicability"]) -> typing.Literal["applicability"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_dataset_revision", b"_dataset_revision"]) -> typing.Literal["dataset_revision"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_overruled", b"_overruled"]) -> typing.Literal["overruled"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_review", b"_review"]) -> typing.Literal["review"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_reviewed_at", b"_reviewed_at"]) -> typing.Literal["reviewed_at"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_severity", b"_severity"]) -> typing.Literal["severity"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_superseded", b"_superseded"]) -> typing.Literal["superseded"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_task_id", b"_task_id"]) -> typing.Literal["task_id"] | None: ...
+
+Global___Judgment: typing_extensions.TypeAlias = Judgment
+
+@typing.final
+class JudgmentFinding(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    ID_FIELD_NUMBER: builtins.int
+    KIND_FIELD_NUMBER: builtins.int
+    DIMENSION_FIELD_NUMBER: builtins.int
+    SEVERITY_FIELD_NUMBER: builtins.int
+    TEXT_FIELD_NUMBER: builtins.int
+    EVIDENCE_SHA256_FIELD_NUMBER: builtins.int
+    id: builtins.str
+    kind: builtins.str
+    dimension: builtins.str
+    severity: builtins.str
+    text: builtins.str
+    @property
+    def evidence_sha256(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        id: builtins.str = ...,
+        kind: builtins.str = ...,
+        dimension: builtins.str = ...,
+        severity: builtins.str | None = ...,
+        text: builtins.str = ...,
+        evidence_sha256: collections.abc.Iterable[builtins.str] | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_severity", b"_severity", "severity", b"severity"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_severity", b"_severity", "dimension", b"dimension", "evidence_sha256", b"evidence_sha256", "id", b"id", "kind", b"kind", "severity", b"severity", "text", b"text"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["_severity", b"_severity"]) -> typing.Literal["severity"] | None: ...
+
+Global___JudgmentFinding: typing_extensions.TypeAlias = JudgmentFinding
+
+@typing.final
+class AgreementRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    COORDINATES_FIELD_NUMBER: builtins.int
+    FILTER_FIELD_NUMBER: builtins.int
+    @property
+    def coordinates(self) -> Global___Coordinates: ...
+    @property
+    def filter(self) -> Global___JudgmentFilter:
+        """Whose judgments; superseded ones are left out unless the filter asks for them."""
+
+    def __init__(
+        self,
+        *,
+        coordinates: Global___Coordinates | None = ...,
+        filter: Global___JudgmentFilter | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["coordinates", b"coordinates", "filter", b"filter"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["coordinates", b"coordinates", "filter", b"filter"]) -> None: ...
+
+Global___AgreementRequest: typing_extensions.TypeAlias = AgreementRequest
+
+@typing.final
+class AgreementResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    VERDICTS_FIELD_NUMBER: builtins.int
+    DIMENSIONS_FIELD_NUMBER: builtins.int
+    JUDGES_FIELD_NUMBER: builtins.int
+    COORDINATES_FIELD_NUMBER: builtins.int
+    @property
+    def verdicts(self) -> Global___Agreement: ...
+    @property
+    def dimensions(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Agreement]:
+        """Whether a judge found an issue in the dimension, by dimension."""
+
+    @property
+    def judges(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___JudgeRecord]: ...
+    @property
+    def coordinates(self) -> Global___AnswerCoordinates: ...
+    def __init__(
+        self,
+        *,
+        verdicts: Global___Agreement | None = ...,
+        dimensions: collections.abc.Iterable[Global___Agreement] | None = ...,
+        judges: collections.abc.Iterable[Global___JudgeRecord] | None = ...,
+        coordinates: Global___AnswerCoordinates | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["coordinates", b"coordinates", "verdicts", b"verdicts"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["coordinates", b"coordinates", "dimensions", b"dimensions", "judges", b"judges", "verdicts", b"verdicts"]) -> None: ...
+
+Global___AgreementResponse: typing_extensions.TypeAlias = AgreementResponse
+
+@typing.final
+class Agreement(google.protobuf.message.Message):
+    """How far the judges of a task agree, over tasks with at least two judgments."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    @typing.final
+    class CategoriesEntry(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: builtins.int
+        VALUE_FIELD_NUMBER: builtins.int
+        key: builtins.str
+        value: builtins.int
+        def __init__(
+            self,
+            *,
+            key: builtins.str = ...,
+            value: builtins.int = ...,
+        ) -> None: ...
+        def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+
+    OF_FIELD_NUMBER: builtins.int
+    TASKS_FIELD_NUMBER: builtins.int
+    JUDGMENTS_FIELD_NUMBER: builtins.int
+    LEFT_OUT_FIELD_NUMBER: builtins.int
+    RAW_FIELD_NUMBER: builtins.int
+    KAPPA_FIELD_NUMBER: builtins.int
+    CATEGORIES_FIELD_NUMBER: builtins.int
+    UNANIMOUS_FIELD_NUMBER: builtins.int
+    of: builtins.str
+    """"verdict", or the dimension."""
+    tasks: builtins.int
+    judgments: builtins.int
+    left_out: builtins.int
+    """Tasks with one judgment, which say nothing of agreement."""
+    raw: builtins.float
+    """The share of agreeing pairs of judges, averaged over tasks; absent without tasks."""
+    kappa: builtins.float
+    """Fleiss' kappa, generalised to panels of different sizes; absent where chance alone would always agree."""
+    unanimous: builtins.int
+    """Tasks on whose category all judges agree."""
+    @property
+    def categories(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        of: builtins.str = ...,
+        tasks: builtins.int = ...,
+        judgments: builtins.int = ...,
+        left_out: builtins.int = ...,
+        raw: builtins.float | None = ...,
+        kappa: builtins.float | None = ...,
+        categories: collections.abc.Mapping[builtins.str, builtins.int] | None = ...,
+        unanimous: builtins.int = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_kappa", b"_kappa", "_raw", b"_raw", "kappa", b"kappa", "raw", b"raw"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_kappa", b"_kappa", "_raw", b"_raw", "categories", b"categories", "judgments", b"judgments", "kappa", b"kappa", "left_out", b"left_out", "of", b"of", "raw", b"raw", "tasks", b"tasks", "unanimous", b"unanimous"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_kappa", b"_kappa"]) -> typing.Literal["kappa"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_raw", b"_raw"]) -> typing.Literal["raw"] | None: ...
+
+Global___Agreement: typing_extensions.TypeAlias = Agreement
+
+@typing.final
+class JudgeRecord(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    REVIEWER_FIELD_NUMBER: builtins.int
+    JUDGMENTS_FIELD_NUMBER: builtins.int
+    SYNTHESISED_FIELD_NUMBER: builtins.int
+    OVERRULED_FIELD_NUMBER: builtins.int
+    reviewer: builtins.str
+    judgments: builtins.int
+    synthesised: builtins.int
+    """Judgments of subjects that a synthesis of the same collection speaks of."""
+    overruled: builtins.int
+    """Of those, the ones whose verdict differs from the synthesis."""
+    def __init__(
+        self,
+        *,
+        reviewer: builtins.str = ...,
+        judgments: builtins.int = ...,
+        synthesised: builtins.int = ...,
+        overruled: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["judgments", b"judgments", "overruled", b"overruled", "reviewer", b"reviewer", "synthesised", b"synthesised"]) -> None: ...
+
+Global___JudgeRecord: typing_extensions.TypeAlias = JudgeRecord
+
+@typing.final
+class TimelineRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    ID_FIELD_NUMBER: builtins.int
+    COORDINATES_FIELD_NUMBER: builtins.int
+    PAGE_SIZE_FIELD_NUMBER: builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: builtins.int
+    NEWEST_FIRST_FIELD_NUMBER: builtins.int
+    FULL_FIELD_NUMBER: builtins.int
+    id: builtins.str
+    page_size: builtins.int
+    """At most 1,000 (also when 0)."""
+    page_token: builtins.str
+    newest_first: builtins.bool
+    full: builtins.bool
+    """Parts of a collection stand for themselves, and not as one entry with the event that closes them."""
+    @property
+    def coordinates(self) -> Global___Coordinates: ...
+    def __init__(
+        self,
+        *,
+        id: builtins.str = ...,
+        coordinates: Global___Coordinates | None = ...,
+        page_size: builtins.int = ...,
+        page_token: builtins.str = ...,
+        newest_first: builtins.bool = ...,
+        full: builtins.bool = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["coordinates", b"coordinates"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["coordinates", b"coordinates", "full", b"full", "id", b"id", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token"]) -> None: ...
+
+Global___TimelineRequest: typing_extensions.TypeAlias = TimelineRequest
+
+@typing.final
+class TimelineResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    ENTRIES_FIELD_NUMBER: builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: builtins.int
+    COORDINATES_FIELD_NUMBER: builtins.int
+    TOTAL_FIELD_NUMBER: builtins.int
+    next_page_token: builtins.str
+    total: builtins.int
+    @property
+    def entries(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___TimelineEntry]: ...
+    @property
+    def coordinates(self) -> Global___AnswerCoordinates: ...
+    def __init__(
+        self,
+        *,
+        entries: collections.abc.Iterable[Global___TimelineEntry] | None = ...,
+        next_page_token: builtins.str = ...,
+        coordinates: Global___AnswerCoordinates | None = ...,
+        total: builtins.int = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["coordinates", b"coordinates"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["coordinates", b"coordinates", "entries", b"entries", "next_page_token", b"next_page_token", "total", b"total"]) -> None: ...
+
+Global___TimelineResponse: typing_extensions.TypeAlias = TimelineResponse
+
+@typing.final
+class TimelineEntry(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    EVENT_FIELD_NUMBER: builtins.int
+    TEXT_FIELD_NUMBER: builtins.int
+    CHANGES_FIELD_NUMBER: builtins.int
+    PARTS_FIELD_NUMBER: builtins.int
+    DISREGARDED_BY_FIELD_NUMBER: builtins.int
+    ELSEWHERE_FIELD_NUMBER: builtins.int
+    text: builtins.str
+    """What happened, in a sentence."""
+    disregarded_by: builtins.int
+    """Position of the event that disregards this one, among the first `size`."""
+    elsewhere: builtins.bool
+    """The event is of another stream and changed what is shown: policy, catalogue, aliases."""
+    @property
+    def event(self) -> Global___WhyEvent: ...
+    @property
+    def changes(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___FieldChange]:
+        """What changed in what is shown, with this event."""
+
+    @property
+    def parts(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]:
+        """Positions of the parts that the event closes."""
+
+    def __init__(
+        self,
+        *,
+        event: Global___WhyEvent | None = ...,
+        text: builtins.str = ...,
+        changes: collections.abc.Iterable[Global___FieldChange] | None = ...,
+        parts: collections.abc.Iterable[builtins.int] | None = ...,
+        disregarded_by: builtins.int | None = ...,
+        elsewhere: builtins.bool = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_disregarded_by", b"_disregarded_by", "disregarded_by", b"disregarded_by", "event", b"event"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_disregarded_by", b"_disregarded_by", "changes", b"changes", "disregarded_by", b"disregarded_by", "elsewhere", b"elsewhere", "event", b"event", "parts", b"parts", "text", b"text"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["_disregarded_by", b"_disregarded_by"]) -> typing.Literal["disregarded_by"] | None: ...
+
+Global___TimelineEntry: typing_extensions.TypeAlias = TimelineEntry
+
+@typing.final
+class FieldChange(google.protobuf.message.Message):
+    """One shown field before and after; absent: it was not shown, or unknown."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    FIELD_FIELD_NUMBER: builtins.int
+    BEFORE_FIELD_NUMBER: builtins.int
+    AFTER_FIELD_NUMBER: builtins.int
+    field: builtins.str
+    """"quality", "underlying_quality", "applicability", "review", "difficulty", "protocol", "open_defects",
+    "suspected_defects", "resolved_defects", "dataset_revision", "verifier_revision", "retired", "listed".
+    """
+    before: builtins.str
+    after: builtins.str
+    def __init__(
+        self,
+        *,
+        field: builtins.str = ...,
+        before: builtins.str | None = ...,
+        after: builtins.str | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_after", b"_after", "_before", b"_before", "after", b"after", "before", b"before"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_after", b"_after", "_before", b"_before", "after", b"after", "before", b"before", "field", b"field"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_after", b"_after"]) -> typing.Literal["after"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_before", b"_before"]) -> typing.Literal["before"] | None: ...
+
+Global___FieldChange: typing_extensions.TypeAlias = FieldChange
+
+@typing.final
+class DiffRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    BEFORE_FIELD_NUMBER: builtins.int
+    AFTER_FIELD_NUMBER: builtins.int
+    FILTER_FIELD_NUMBER: builtins.int
+    PAGE_SIZE_FIELD_NUMBER: builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: builtins.int
+    page_size: builtins.int
+    """At most 1,000 (also when 0)."""
+    page_token: builtins.str
+    @property
+    def before(self) -> Global___Coordinates: ...
+    @property
+    def after(self) -> Global___Coordinates: ...
+    @property
+    def filter(self) -> Global___SourceFilter: ...
+    def __init__(
+        self,
+        *,
+        before: Global___Coordinates | None = ...,
+        after: Global___Coordinates | None = ...,
+        filter: Global___SourceFilter | None = ...,
+        page_size: builtins.int = ...,
+        page_token: builtins.str = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["after", b"after", "before", b"before", "filter", b"filter"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["after", b"after", "before", b"before", "filter", b"filter", "page_size", b"page_size", "page_token", b"page_token"]) -> None: ...
+
+Global___DiffRequest: typing_extensions.TypeAlias = DiffRequest
+
+@typing.final
+class DiffResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    @typing.final
+    class CountsEntry(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: builtins.int
+        VALUE_FIELD_NUMBER: builtins.int
+        key: builtins.str
+        value: builtins.int
+        def __init__(
+            self,
+            *,
+            key: builtins.str = ...,
+            value: builtins.int = ...,
+        ) -> None: ...
+        def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+
+    CHANGES_FIELD_NUMBER: builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: builtins.int
+    TOTAL_FIELD_NUMBER: builtins.int
+    BEFORE_FIELD_NUMBER: builtins.int
+    AFTER_FIELD_NUMBER: builtins.int
+    COUNTS_FIELD_NUMBER: builtins.int
+    DIGEST_FIELD_NUMBER: builtins.int
+    next_page_token: builtins.str
+    total: builtins.int
+    """Sources that differ in all."""
+    digest: builtins.str
+    """SHA-256 over every change: equal differences have equal digests."""
+    @property
+    def changes(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___SourceChange]: ...
+    @property
+    def before(self) -> Global___AnswerCoordinates: ...
+    @property
+    def after(self) -> Global___AnswerCoordinates: ...
+    @property
+    def counts(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.int]:
+        """How many sources change so, by "field: before -> after"."""
+
+    def __init__(
+        self,
+        *,
+        changes: collections.abc.Iterable[Global___SourceChange] | None = ...,
+        next_page_token: builtins.str = ...,
+        total: builtins.int = ...,
+        before: Global___AnswerCoordinates | None = ...,
+        after: Global___AnswerCoordinates | None = ...,
+        counts: collections.abc.Mapping[builtins.str, builtins.int] | None = ...,
+        digest: builtins.str = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["after", b"after", "before", b"before"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["after", b"after", "before", b"before", "changes", b"changes", "counts", b"counts", "digest", b"digest", "next_page_token", b"next_page_token", "total", b"total"]) -> None: ...
+
+Global___DiffResponse: typing_extensions.TypeAlias = DiffResponse
+
+@typing.final
+class SourceChange(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    ID_FIELD_NUMBER: builtins.int
+    FIELDS_FIELD_NUMBER: builtins.int
+    BEFORE_FIELD_NUMBER: builtins.int
+    AFTER_FIELD_NUMBER: builtins.int
+    RUNS_FIELD_NUMBER: builtins.int
+    id: builtins.str
+    @property
+    def fields(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___FieldChange]: ...
+    @property
+    def before(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Reason]:
+        """The reasons on either side for the fields that changed."""
+
+    @property
+    def after(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Reason]: ...
+    @property
+    def runs(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
+        """Runs that consumed the source; empty while no run is recorded."""
+
+    def __init__(
+        self,
+        *,
+        id: builtins.str = ...,
+        fields: collections.abc.Iterable[Global___FieldChange] | None = ...,
+        before: collections.abc.Iterable[Global___Reason] | None = ...,
+        after: collections.abc.Iterable[Global___Reason] | None = ...,
+        runs: collections.abc.Iterable[builtins.str] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["after", b"after", "before", b"before", "fields", b"fields", "id", b"id", "runs", b"runs"]) -> None: ...
+
+Global___SourceChange: typing_extensions.TypeAlias = SourceChange
+
+@typing.final
+class QueueRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    COORDINATES_FIELD_NUMBER: builtins.int
+    KINDS_FIELD_NUMBER: builtins.int
+    FILTER_FIELD_NUMBER: builtins.int
+    PAGE_SIZE_FIELD_NUMBER: builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: builtins.int
+    page_size: builtins.int
+    page_token: builtins.str
+    @property
+    def coordinates(self) -> Global___Coordinates: ...
+    @property
+    def kinds(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
+        """Empty: all kinds."""
+
+    @property
+    def filter(self) -> Global___SourceFilter: ...
+    def __init__(
+        self,
+        *,
+        coordinates: Global___Coordinates | None = ...,
+        kinds: collections.abc.Iterable[builtins.str] | None = ...,
+        filter: Global___SourceFilter | None = ...,
+        page_size: builtins.int = ...,
+        page_token: builtins.str = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["coordinates", b"coordinates", "filter", b"filter"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["coordinates", b"coordinates", "filter", b"filter", "kinds", b"kinds", "page_size", b"page_size", "page_token", b"page_token"]) -> None: ...
+
+Global___QueueRequest: typing_extensions.TypeAlias = QueueRequest
+
+@typing.final
+class QueueResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    @typing.final
+    class CountsEntry(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: builtins.int
+        VALUE_FIELD_NUMBER: builtins.int
+        key: builtins.str
+        value: builtins.int
+        def __init__(
+            self,
+            *,
+            key: builtins.str = ...,
+            value: builtins.int = ...,
+        ) -> None: ...
+        def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+
+    ITEMS_FIELD_NUMBER: builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: builtins.int
+    TOTAL_FIELD_NUMBER: builtins.int
+    COORDINATES_FIELD_NUMBER: builtins.int
+    COUNTS_FIELD_NUMBER: builtins.int
+    next_page_token: builtins.str
+    total: builtins.int
+    @property
+    def items(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___QueueItem]: ...
+    @property
+    def coordinates(self) -> Global___AnswerCoordinates: ...
+    @property
+    def counts(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        items: collections.abc.Iterable[Global___QueueItem] | None = ...,
+        next_page_token: builtins.str = ...,
+        total: builtins.int = ...,
+        coordinates: Global___AnswerCoordinates | None = ...,
+        counts: collections.abc.Mapping[builtins.str, builtins.int] | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["coordinates", b"coordinates"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["coordinates", b"coordinates", "counts", b"counts", "items", b"items", "next_page_token", b"next_page_token", "total", b"total"]) -> None: ...
+
+Global___QueueResponse: typing_extensions.TypeAlias = QueueResponse
+
+@typing.final
+class QueueItem(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: builtins.int
+    SOURCE_ID_FIELD_NUMBER: builtins.int
+    TEXT_FIELD_NUMBER: builtins.int
+    EVENTS_FIELD_NUMBER: builtins.int
+    REUSABLE_FIELD_NUMBER: builtins.int
+    kind: builtins.str
+    """"stale_review", "defect_without_issue", "good_without_difficulty", "judges_in_conflict",
+    "audit_without_synthesis", "resolution_not_current", "applicability_unknown", "suspected_defect".
+    """
+    source_id: builtins.str
+    text: builtins.str
+    """What to do, in a sentence."""
+    @property
+    def events(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]:
+        """Positions of the events that it rests on."""
+
+    @property
+    def reusable(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]:
+        """Positions of earlier evidence that may be used again, such as collections on the same bytes."""
+
+    def __init__(
+        self,
+        *,
+        kind: builtins.str = ...,
+        source_id: builtins.str = ...,
+        text: builtins.str = ...,
+        events: collections.abc.Iterable[builtins.int] | None = ...,
+        reusable: collections.abc.Iterable[builtins.int] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["events", b"events", "kind", b"kind", "reusable", b"reusable", "source_id", b"source_id", "text", b"text"]) -> None: ...
+
+Global___QueueItem: typing_extensions.TypeAlias = QueueItem

@@ -49,6 +49,31 @@ class AuditStub(object):
                 request_serializer=ledger_dot_v1_dot_audit__pb2.WhyRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_audit__pb2.WhyResponse.FromString,
                 _registered_method=True)
+        self.Judgments = channel.unary_unary(
+                '/atlas.ledger.v1.Audit/Judgments',
+                request_serializer=ledger_dot_v1_dot_audit__pb2.JudgmentsRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_audit__pb2.JudgmentsResponse.FromString,
+                _registered_method=True)
+        self.Agreement = channel.unary_unary(
+                '/atlas.ledger.v1.Audit/Agreement',
+                request_serializer=ledger_dot_v1_dot_audit__pb2.AgreementRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_audit__pb2.AgreementResponse.FromString,
+                _registered_method=True)
+        self.Timeline = channel.unary_unary(
+                '/atlas.ledger.v1.Audit/Timeline',
+                request_serializer=ledger_dot_v1_dot_audit__pb2.TimelineRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_audit__pb2.TimelineResponse.FromString,
+                _registered_method=True)
+        self.Diff = channel.unary_unary(
+                '/atlas.ledger.v1.Audit/Diff',
+                request_serializer=ledger_dot_v1_dot_audit__pb2.DiffRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_audit__pb2.DiffResponse.FromString,
+                _registered_method=True)
+        self.Queue = channel.unary_unary(
+                '/atlas.ledger.v1.Audit/Queue',
+                request_serializer=ledger_dot_v1_dot_audit__pb2.QueueRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_audit__pb2.QueueResponse.FromString,
+                _registered_method=True)
 
 
 class AuditServicer(object):
@@ -75,6 +100,41 @@ class AuditServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Judgments(self, request, context):
+        """Judgments, syntheses and observations at the coordinates that pass the filter, in log order.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Agreement(self, request, context):
+        """How far judges agree, raw and by Fleiss' kappa, and how often each is overruled by the synthesis of its task.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Timeline(self, request, context):
+        """What happened to one source: every event of its stream among the first `size`, with what each changed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Diff(self, request, context):
+        """What differs between two answers: two sizes, two rule sets, or two policies.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Queue(self, request, context):
+        """What a curator has to do, the items with reusable evidence first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AuditServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -92,6 +152,31 @@ def add_AuditServicer_to_server(servicer, server):
                     servicer.Why,
                     request_deserializer=ledger_dot_v1_dot_audit__pb2.WhyRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_audit__pb2.WhyResponse.SerializeToString,
+            ),
+            'Judgments': grpc.unary_unary_rpc_method_handler(
+                    servicer.Judgments,
+                    request_deserializer=ledger_dot_v1_dot_audit__pb2.JudgmentsRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_audit__pb2.JudgmentsResponse.SerializeToString,
+            ),
+            'Agreement': grpc.unary_unary_rpc_method_handler(
+                    servicer.Agreement,
+                    request_deserializer=ledger_dot_v1_dot_audit__pb2.AgreementRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_audit__pb2.AgreementResponse.SerializeToString,
+            ),
+            'Timeline': grpc.unary_unary_rpc_method_handler(
+                    servicer.Timeline,
+                    request_deserializer=ledger_dot_v1_dot_audit__pb2.TimelineRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_audit__pb2.TimelineResponse.SerializeToString,
+            ),
+            'Diff': grpc.unary_unary_rpc_method_handler(
+                    servicer.Diff,
+                    request_deserializer=ledger_dot_v1_dot_audit__pb2.DiffRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_audit__pb2.DiffResponse.SerializeToString,
+            ),
+            'Queue': grpc.unary_unary_rpc_method_handler(
+                    servicer.Queue,
+                    request_deserializer=ledger_dot_v1_dot_audit__pb2.QueueRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_audit__pb2.QueueResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -175,6 +260,141 @@ class Audit(object):
             '/atlas.ledger.v1.Audit/Why',
             ledger_dot_v1_dot_audit__pb2.WhyRequest.SerializeToString,
             ledger_dot_v1_dot_audit__pb2.WhyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Judgments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/atlas.ledger.v1.Audit/Judgments',
+            ledger_dot_v1_dot_audit__pb2.JudgmentsRequest.SerializeToString,
+            ledger_dot_v1_dot_audit__pb2.JudgmentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Agreement(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/atlas.ledger.v1.Audit/Agreement',
+            ledger_dot_v1_dot_audit__pb2.AgreementRequest.SerializeToString,
+            ledger_dot_v1_dot_audit__pb2.AgreementResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Timeline(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/atlas.ledger.v1.Audit/Timeline',
+            ledger_dot_v1_dot_audit__pb2.TimelineRequest.SerializeToString,
+            ledger_dot_v1_dot_audit__pb2.TimelineResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Diff(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/atlas.ledger.v1.Audit/Diff',
+            ledger_dot_v1_dot_audit__pb2.DiffRequest.SerializeToString,
+            ledger_dot_v1_dot_audit__pb2.DiffResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Queue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/atlas.ledger.v1.Audit/Queue',
+            ledger_dot_v1_dot_audit__pb2.QueueRequest.SerializeToString,
+            ledger_dot_v1_dot_audit__pb2.QueueResponse.FromString,
             options,
             channel_credentials,
             insecure,

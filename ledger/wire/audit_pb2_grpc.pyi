@@ -73,7 +73,87 @@ _AuditWhyType = typing_extensions.TypeVar(
     ],
 )
 
-class AuditStub(typing.Generic[_AuditSourceAsOfType, _AuditListSourcesType, _AuditWhyType]):
+_AuditJudgmentsType = typing_extensions.TypeVar(
+    '_AuditJudgmentsType',
+    grpc.UnaryUnaryMultiCallable[
+        ledger.wire.audit_pb2.JudgmentsRequest,
+        ledger.wire.audit_pb2.JudgmentsResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        ledger.wire.audit_pb2.JudgmentsRequest,
+        ledger.wire.audit_pb2.JudgmentsResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        ledger.wire.audit_pb2.JudgmentsRequest,
+        ledger.wire.audit_pb2.JudgmentsResponse,
+    ],
+)
+
+_AuditAgreementType = typing_extensions.TypeVar(
+    '_AuditAgreementType',
+    grpc.UnaryUnaryMultiCallable[
+        ledger.wire.audit_pb2.AgreementRequest,
+        ledger.wire.audit_pb2.AgreementResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        ledger.wire.audit_pb2.AgreementRequest,
+        ledger.wire.audit_pb2.AgreementResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        ledger.wire.audit_pb2.AgreementRequest,
+        ledger.wire.audit_pb2.AgreementResponse,
+    ],
+)
+
+_AuditTimelineType = typing_extensions.TypeVar(
+    '_AuditTimelineType',
+    grpc.UnaryUnaryMultiCallable[
+        ledger.wire.audit_pb2.TimelineRequest,
+        ledger.wire.audit_pb2.TimelineResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        ledger.wire.audit_pb2.TimelineRequest,
+        ledger.wire.audit_pb2.TimelineResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        ledger.wire.audit_pb2.TimelineRequest,
+        ledger.wire.audit_pb2.TimelineResponse,
+    ],
+)
+
+_AuditDiffType = typing_extensions.TypeVar(
+    '_AuditDiffType',
+    grpc.UnaryUnaryMultiCallable[
+        ledger.wire.audit_pb2.DiffRequest,
+        ledger.wire.audit_pb2.DiffResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        ledger.wire.audit_pb2.DiffRequest,
+        ledger.wire.audit_pb2.DiffResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        ledger.wire.audit_pb2.DiffRequest,
+        ledger.wire.audit_pb2.DiffResponse,
+    ],
+)
+
+_AuditQueueType = typing_extensions.TypeVar(
+    '_AuditQueueType',
+    grpc.UnaryUnaryMultiCallable[
+        ledger.wire.audit_pb2.QueueRequest,
+        ledger.wire.audit_pb2.QueueResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        ledger.wire.audit_pb2.QueueRequest,
+        ledger.wire.audit_pb2.QueueResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        ledger.wire.audit_pb2.QueueRequest,
+        ledger.wire.audit_pb2.QueueResponse,
+    ],
+)
+
+class AuditStub(typing.Generic[_AuditSourceAsOfType, _AuditListSourcesType, _AuditWhyType, _AuditJudgmentsType, _AuditAgreementType, _AuditTimelineType, _AuditDiffType, _AuditQueueType]):
     @typing.overload
     def __init__(self: AuditStub[
         grpc.UnaryUnaryMultiCallable[
@@ -87,6 +167,26 @@ class AuditStub(typing.Generic[_AuditSourceAsOfType, _AuditListSourcesType, _Aud
         grpc.UnaryUnaryMultiCallable[
             ledger.wire.audit_pb2.WhyRequest,
             ledger.wire.audit_pb2.WhyResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            ledger.wire.audit_pb2.JudgmentsRequest,
+            ledger.wire.audit_pb2.JudgmentsResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            ledger.wire.audit_pb2.AgreementRequest,
+            ledger.wire.audit_pb2.AgreementResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            ledger.wire.audit_pb2.TimelineRequest,
+            ledger.wire.audit_pb2.TimelineResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            ledger.wire.audit_pb2.DiffRequest,
+            ledger.wire.audit_pb2.DiffResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            ledger.wire.audit_pb2.QueueRequest,
+            ledger.wire.audit_pb2.QueueResponse,
         ],
     ], channel: grpc.Channel) -> None: ...
 
@@ -104,6 +204,26 @@ class AuditStub(typing.Generic[_AuditSourceAsOfType, _AuditListSourcesType, _Aud
             ledger.wire.audit_pb2.WhyRequest,
             ledger.wire.audit_pb2.WhyResponse,
         ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            ledger.wire.audit_pb2.JudgmentsRequest,
+            ledger.wire.audit_pb2.JudgmentsResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            ledger.wire.audit_pb2.AgreementRequest,
+            ledger.wire.audit_pb2.AgreementResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            ledger.wire.audit_pb2.TimelineRequest,
+            ledger.wire.audit_pb2.TimelineResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            ledger.wire.audit_pb2.DiffRequest,
+            ledger.wire.audit_pb2.DiffResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            ledger.wire.audit_pb2.QueueRequest,
+            ledger.wire.audit_pb2.QueueResponse,
+        ],
     ], channel: grpc.aio.Channel) -> None: ...
 
     SourceAsOf: _AuditSourceAsOfType
@@ -114,6 +234,21 @@ class AuditStub(typing.Generic[_AuditSourceAsOfType, _AuditListSourcesType, _Aud
 
     Why: _AuditWhyType
     """Why a source is shown as it is: its reasons, each with the events that it rests on."""
+
+    Judgments: _AuditJudgmentsType
+    """Judgments, syntheses and observations at the coordinates that pass the filter, in log order."""
+
+    Agreement: _AuditAgreementType
+    """How far judges agree, raw and by Fleiss' kappa, and how often each is overruled by the synthesis of its task."""
+
+    Timeline: _AuditTimelineType
+    """What happened to one source: every event of its stream among the first `size`, with what each changed."""
+
+    Diff: _AuditDiffType
+    """What differs between two answers: two sizes, two rule sets, or two policies."""
+
+    Queue: _AuditQueueType
+    """What a curator has to do, the items with reusable evidence first."""
 
 AuditAsyncStub: typing_extensions.TypeAlias = AuditStub[
     grpc.aio.UnaryUnaryMultiCallable[
@@ -127,6 +262,26 @@ AuditAsyncStub: typing_extensions.TypeAlias = AuditStub[
     grpc.aio.UnaryUnaryMultiCallable[
         ledger.wire.audit_pb2.WhyRequest,
         ledger.wire.audit_pb2.WhyResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        ledger.wire.audit_pb2.JudgmentsRequest,
+        ledger.wire.audit_pb2.JudgmentsResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        ledger.wire.audit_pb2.AgreementRequest,
+        ledger.wire.audit_pb2.AgreementResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        ledger.wire.audit_pb2.TimelineRequest,
+        ledger.wire.audit_pb2.TimelineResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        ledger.wire.audit_pb2.DiffRequest,
+        ledger.wire.audit_pb2.DiffResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        ledger.wire.audit_pb2.QueueRequest,
+        ledger.wire.audit_pb2.QueueResponse,
     ],
 ]
 
@@ -154,5 +309,45 @@ class AuditServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[ledger.wire.audit_pb2.WhyResponse, collections.abc.Awaitable[ledger.wire.audit_pb2.WhyResponse]]:
         """Why a source is shown as it is: its reasons, each with the events that it rests on."""
+
+    @abc.abstractmethod
+    def Judgments(
+        self,
+        request: ledger.wire.audit_pb2.JudgmentsRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[ledger.wire.audit_pb2.JudgmentsResponse, collections.abc.Awaitable[ledger.wire.audit_pb2.JudgmentsResponse]]:
+        """Judgments, syntheses and observations at the coordinates that pass the filter, in log order."""
+
+    @abc.abstractmethod
+    def Agreement(
+        self,
+        request: ledger.wire.audit_pb2.AgreementRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[ledger.wire.audit_pb2.AgreementResponse, collections.abc.Awaitable[ledger.wire.audit_pb2.AgreementResponse]]:
+        """How far judges agree, raw and by Fleiss' kappa, and how often each is overruled by the synthesis of its task."""
+
+    @abc.abstractmethod
+    def Timeline(
+        self,
+        request: ledger.wire.audit_pb2.TimelineRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[ledger.wire.audit_pb2.TimelineResponse, collections.abc.Awaitable[ledger.wire.audit_pb2.TimelineResponse]]:
+        """What happened to one source: every event of its stream among the first `size`, with what each changed."""
+
+    @abc.abstractmethod
+    def Diff(
+        self,
+        request: ledger.wire.audit_pb2.DiffRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[ledger.wire.audit_pb2.DiffResponse, collections.abc.Awaitable[ledger.wire.audit_pb2.DiffResponse]]:
+        """What differs between two answers: two sizes, two rule sets, or two policies."""
+
+    @abc.abstractmethod
+    def Queue(
+        self,
+        request: ledger.wire.audit_pb2.QueueRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[ledger.wire.audit_pb2.QueueResponse, collections.abc.Awaitable[ledger.wire.audit_pb2.QueueResponse]]:
+        """What a curator has to do, the items with reusable evidence first."""
 
 def add_AuditServicer_to_server(servicer: AuditServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

@@ -22,27 +22,45 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from ledger.wire import audit_pb2 as ledger_dot_v1_dot_audit__pb2
+from ledger.wire import log_pb2 as ledger_dot_v1_dot_log__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bledger/v1/projections.proto\x12\x0f\x61tlas.ledger.v1\"\x18\n\x16ListProjectionsRequest\"]\n\x17ListProjectionsResponse\x12\x30\n\x0bgenerations\x18\x01 \x03(\x0b\x32\x1b.atlas.ledger.v1.Generation\x12\x10\n\x08log_size\x18\x02 \x01(\x04\"\xa9\x01\n\nGeneration\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nprojection\x18\x02 \x01(\t\x12\r\n\x05rules\x18\x03 \x01(\t\x12\x14\n\x0crules_digest\x18\x04 \x01(\t\x12\x13\n\x0b\x66old_digest\x18\x05 \x01(\t\x12\x0e\n\x06status\x18\x06 \x01(\t\x12\x0c\n\x04size\x18\x07 \x01(\x04\x12\x0c\n\x04keys\x18\x08 \x01(\x04\x12\x15\n\rfailed_events\x18\t \x01(\x04\"$\n\x0eRebuildRequest\x12\x12\n\nprojection\x18\x01 \x01(\t\"a\n\x0fRebuildResponse\x12\x0c\n\x04size\x18\x01 \x01(\x04\x12\x10\n\x08log_size\x18\x02 \x01(\x04\x12.\n\x06result\x18\x03 \x01(\x0b\x32\x1e.atlas.ledger.v1.RebuildResult\"z\n\rRebuildResult\x12/\n\ngeneration\x18\x01 \x01(\x0b\x32\x1b.atlas.ledger.v1.Generation\x12\r\n\x05\x65qual\x18\x02 \x01(\x08\x12\x16\n\x0e\x64iffering_keys\x18\x03 \x03(\t\x12\x11\n\tintervals\x18\x04 \x01(\x04\x32\xb8\x01\n\x0bProjections\x12Y\n\x04List\x12\'.atlas.ledger.v1.ListProjectionsRequest\x1a(.atlas.ledger.v1.ListProjectionsResponse\x12N\n\x07Rebuild\x12\x1f.atlas.ledger.v1.RebuildRequest\x1a .atlas.ledger.v1.RebuildResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bledger/v1/projections.proto\x12\x0f\x61tlas.ledger.v1\x1a\x15ledger/v1/audit.proto\x1a\x13ledger/v1/log.proto\"\x18\n\x16ListProjectionsRequest\"]\n\x17ListProjectionsResponse\x12\x30\n\x0bgenerations\x18\x01 \x03(\x0b\x32\x1b.atlas.ledger.v1.Generation\x12\x10\n\x08log_size\x18\x02 \x01(\x04\"\xdf\x01\n\nGeneration\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nprojection\x18\x02 \x01(\t\x12\r\n\x05rules\x18\x03 \x01(\t\x12\x14\n\x0crules_digest\x18\x04 \x01(\t\x12\x13\n\x0b\x66old_digest\x18\x05 \x01(\t\x12\x0e\n\x06status\x18\x06 \x01(\t\x12\x0c\n\x04size\x18\x07 \x01(\x04\x12\x0c\n\x04keys\x18\x08 \x01(\x04\x12\x15\n\rfailed_events\x18\t \x01(\x04\x12\x10\n\x08promoted\x18\n \x03(\x04\x12\x0f\n\x07\x61\x64opted\x18\x0b \x01(\x08\x12\x11\n\tkeys_done\x18\x0c \x01(\x04\"F\n\x0eRebuildRequest\x12\x12\n\nprojection\x18\x01 \x01(\t\x12\r\n\x05rules\x18\x02 \x01(\t\x12\x11\n\tprocesses\x18\x03 \x01(\r\"\x8d\x01\n\x0fRebuildResponse\x12\x0c\n\x04size\x18\x01 \x01(\x04\x12\x10\n\x08log_size\x18\x02 \x01(\x04\x12.\n\x06result\x18\x03 \x01(\x0b\x32\x1e.atlas.ledger.v1.RebuildResult\x12\r\n\x05phase\x18\x04 \x01(\t\x12\x0c\n\x04\x64one\x18\x05 \x01(\x04\x12\r\n\x05total\x18\x06 \x01(\x04\"\xb5\x01\n\rRebuildResult\x12/\n\ngeneration\x18\x01 \x01(\x0b\x32\x1b.atlas.ledger.v1.Generation\x12\r\n\x05\x65qual\x18\x02 \x01(\x08\x12\x16\n\x0e\x64iffering_keys\x18\x03 \x03(\t\x12\x11\n\tintervals\x18\x04 \x01(\x04\x12\x0f\n\x07resumed\x18\x05 \x01(\x08\x12\x15\n\rcompared_with\x18\x06 \x01(\t\x12\x11\n\tprocesses\x18\x07 \x01(\r\"R\n\x15GenerationDiffRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\"\xe2\x02\n\x16GenerationDiffResponse\x12)\n\x04live\x18\x01 \x01(\x0b\x32\x1b.atlas.ledger.v1.Generation\x12.\n\tcandidate\x18\x02 \x01(\x0b\x32\x1b.atlas.ledger.v1.Generation\x12\x0c\n\x04size\x18\x03 \x01(\x04\x12.\n\x07\x63hanges\x18\x04 \x03(\x0b\x32\x1d.atlas.ledger.v1.SourceChange\x12\r\n\x05total\x18\x05 \x01(\x04\x12\x43\n\x06\x63ounts\x18\x06 \x03(\x0b\x32\x33.atlas.ledger.v1.GenerationDiffResponse.CountsEntry\x12\x13\n\x0b\x64iff_digest\x18\x07 \x01(\t\x12\x17\n\x0fnext_page_token\x18\x08 \x01(\t\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"n\n\x0ePromoteRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x13\n\x0b\x64iff_digest\x18\x02 \x01(\t\x12\x0c\n\x04note\x18\x03 \x01(\t\x12%\n\x05\x61\x63tor\x18\x04 \x01(\x0b\x32\x16.atlas.ledger.v1.Actor\"\xa4\x01\n\x0fPromoteResponse\x12/\n\ngeneration\x18\x01 \x01(\x0b\x32\x1b.atlas.ledger.v1.Generation\x12)\n\x07receipt\x18\x02 \x01(\x0b\x32\x18.atlas.ledger.v1.Receipt\x12\x0c\n\x04size\x18\x03 \x01(\x04\x12\x18\n\x10\x61lready_in_force\x18\x04 \x01(\x08\x12\r\n\x05moved\x18\x05 \x01(\x04\"!\n\x0b\x44ropRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\"?\n\x0c\x44ropResponse\x12/\n\ngeneration\x18\x01 \x01(\x0b\x32\x1b.atlas.ledger.v1.Generation2\xa4\x03\n\x0bProjections\x12Y\n\x04List\x12\'.atlas.ledger.v1.ListProjectionsRequest\x1a(.atlas.ledger.v1.ListProjectionsResponse\x12N\n\x07Rebuild\x12\x1f.atlas.ledger.v1.RebuildRequest\x1a .atlas.ledger.v1.RebuildResponse0\x01\x12W\n\x04\x44iff\x12&.atlas.ledger.v1.GenerationDiffRequest\x1a\'.atlas.ledger.v1.GenerationDiffResponse\x12L\n\x07Promote\x12\x1f.atlas.ledger.v1.PromoteRequest\x1a .atlas.ledger.v1.PromoteResponse\x12\x43\n\x04\x44rop\x12\x1c.atlas.ledger.v1.DropRequest\x1a\x1d.atlas.ledger.v1.DropResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ledger.wire.projections_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_LISTPROJECTIONSREQUEST']._serialized_start=48
-  _globals['_LISTPROJECTIONSREQUEST']._serialized_end=72
-  _globals['_LISTPROJECTIONSRESPONSE']._serialized_start=74
-  _globals['_LISTPROJECTIONSRESPONSE']._serialized_end=167
-  _globals['_GENERATION']._serialized_start=170
-  _globals['_GENERATION']._serialized_end=339
-  _globals['_REBUILDREQUEST']._serialized_start=341
-  _globals['_REBUILDREQUEST']._serialized_end=377
-  _globals['_REBUILDRESPONSE']._serialized_start=379
-  _globals['_REBUILDRESPONSE']._serialized_end=476
-  _globals['_REBUILDRESULT']._serialized_start=478
-  _globals['_REBUILDRESULT']._serialized_end=600
-  _globals['_PROJECTIONS']._serialized_start=603
-  _globals['_PROJECTIONS']._serialized_end=787
+  _globals['_GENERATIONDIFFRESPONSE_COUNTSENTRY']._loaded_options = None
+  _globals['_GENERATIONDIFFRESPONSE_COUNTSENTRY']._serialized_options = b'8\001'
+  _globals['_LISTPROJECTIONSREQUEST']._serialized_start=92
+  _globals['_LISTPROJECTIONSREQUEST']._serialized_end=116
+  _globals['_LISTPROJECTIONSRESPONSE']._serialized_start=118
+  _globals['_LISTPROJECTIONSRESPONSE']._serialized_end=211
+  _globals['_GENERATION']._serialized_start=214
+  _globals['_GENERATION']._serialized_end=437
+  _globals['_REBUILDREQUEST']._serialized_start=439
+  _globals['_REBUILDREQUEST']._serialized_end=509
+  _globals['_REBUILDRESPONSE']._serialized_start=512
+  _globals['_REBUILDRESPONSE']._serialized_end=653
+  _globals['_REBUILDRESULT']._serialized_start=656
+  _globals['_REBUILDRESULT']._serialized_end=837
+  _globals['_GENERATIONDIFFREQUEST']._serialized_start=839
+  _globals['_GENERATIONDIFFREQUEST']._serialized_end=921
+  _globals['_GENERATIONDIFFRESPONSE']._serialized_start=924
+  _globals['_GENERATIONDIFFRESPONSE']._serialized_end=1278
+  _globals['_GENERATIONDIFFRESPONSE_COUNTSENTRY']._serialized_start=1233
+  _globals['_GENERATIONDIFFRESPONSE_COUNTSENTRY']._serialized_end=1278
+  _globals['_PROMOTEREQUEST']._serialized_start=1280
+  _globals['_PROMOTEREQUEST']._serialized_end=1390
+  _globals['_PROMOTERESPONSE']._serialized_start=1393
+  _globals['_PROMOTERESPONSE']._serialized_end=1557
+  _globals['_DROPREQUEST']._serialized_start=1559
+  _globals['_DROPREQUEST']._serialized_end=1592
+  _globals['_DROPRESPONSE']._serialized_start=1594
+  _globals['_DROPRESPONSE']._serialized_end=1657
+  _globals['_PROJECTIONS']._serialized_start=1660
+  _globals['_PROJECTIONS']._serialized_end=2080
 # @@protoc_insertion_point(module_scope)

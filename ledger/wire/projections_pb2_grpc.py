@@ -44,6 +44,21 @@ class ProjectionsStub(object):
                 request_serializer=ledger_dot_v1_dot_projections__pb2.RebuildRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_projections__pb2.RebuildResponse.FromString,
                 _registered_method=True)
+        self.Diff = channel.unary_unary(
+                '/atlas.ledger.v1.Projections/Diff',
+                request_serializer=ledger_dot_v1_dot_projections__pb2.GenerationDiffRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_projections__pb2.GenerationDiffResponse.FromString,
+                _registered_method=True)
+        self.Promote = channel.unary_unary(
+                '/atlas.ledger.v1.Projections/Promote',
+                request_serializer=ledger_dot_v1_dot_projections__pb2.PromoteRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_projections__pb2.PromoteResponse.FromString,
+                _registered_method=True)
+        self.Drop = channel.unary_unary(
+                '/atlas.ledger.v1.Projections/Drop',
+                request_serializer=ledger_dot_v1_dot_projections__pb2.DropRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_projections__pb2.DropResponse.FromString,
+                _registered_method=True)
 
 
 class ProjectionsServicer(object):
@@ -56,8 +71,32 @@ class ProjectionsServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Rebuild(self, request, context):
-        """Folds the log from its first event into a new generation, compares it with the one that it replaces, and lets it
-        take that one's place. Readers are served by the old one until then. The last message carries `result`.
+        """Folds the log from its first event into a new generation, which then follows the head beside the live one. Readers
+        are served by the live one; one of the same identity is compared with the new one and gives its place up. Left
+        half-way, a build is resumed by the next one. The last message carries `result`. A second call for the same rules
+        joins the build that is under way; one whose callers have left goes on to its end.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Diff(self, request, context):
+        """What would change for readers if a generation took over: every source that moves, from what to what, and why.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Promote(self, request, context):
+        """Lets a generation answer from here on, if what it moves is still what the caller saw. Rolling back is promoting
+        the generation that was in force before.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Drop(self, request, context):
+        """Deletes a generation's rows; never the live one's. The log can always build it again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -75,6 +114,21 @@ def add_ProjectionsServicer_to_server(servicer, server):
                     servicer.Rebuild,
                     request_deserializer=ledger_dot_v1_dot_projections__pb2.RebuildRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_projections__pb2.RebuildResponse.SerializeToString,
+            ),
+            'Diff': grpc.unary_unary_rpc_method_handler(
+                    servicer.Diff,
+                    request_deserializer=ledger_dot_v1_dot_projections__pb2.GenerationDiffRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_projections__pb2.GenerationDiffResponse.SerializeToString,
+            ),
+            'Promote': grpc.unary_unary_rpc_method_handler(
+                    servicer.Promote,
+                    request_deserializer=ledger_dot_v1_dot_projections__pb2.PromoteRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_projections__pb2.PromoteResponse.SerializeToString,
+            ),
+            'Drop': grpc.unary_unary_rpc_method_handler(
+                    servicer.Drop,
+                    request_deserializer=ledger_dot_v1_dot_projections__pb2.DropRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_projections__pb2.DropResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -131,6 +185,87 @@ class Projections(object):
             '/atlas.ledger.v1.Projections/Rebuild',
             ledger_dot_v1_dot_projections__pb2.RebuildRequest.SerializeToString,
             ledger_dot_v1_dot_projections__pb2.RebuildResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Diff(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/atlas.ledger.v1.Projections/Diff',
+            ledger_dot_v1_dot_projections__pb2.GenerationDiffRequest.SerializeToString,
+            ledger_dot_v1_dot_projections__pb2.GenerationDiffResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Promote(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/atlas.ledger.v1.Projections/Promote',
+            ledger_dot_v1_dot_projections__pb2.PromoteRequest.SerializeToString,
+            ledger_dot_v1_dot_projections__pb2.PromoteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Drop(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/atlas.ledger.v1.Projections/Drop',
+            ledger_dot_v1_dot_projections__pb2.DropRequest.SerializeToString,
+            ledger_dot_v1_dot_projections__pb2.DropResponse.FromString,
             options,
             channel_credentials,
             insecure,
