@@ -10,7 +10,7 @@ Every value that a set keeps can be written to bytes and read back to an equal v
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
@@ -23,20 +23,52 @@ State = dict[str, Any]
 """What is shown of one source: the fields of `Source` in audit.proto, None where it is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
 class RuleEvent:
-    """An event as a rule sees it: the parsed payload and the few header fields that rules may use."""
+    """An event as a rule sees it: what it says, and the few header fields that rules may use."""
 
-    pos: int
-    id: str
-    type: str
-    stream: str
-    payload: BaseModel
-    """The newest version's model, upcast if need be."""
-    sample: bool = False
-    """The header carries the tag `sample`: made up for a demonstration."""
-    actor: str = ""
-    principal: str | None = None
+    __slots__ = ("_body", "_payload", "_read", "actor", "id", "pos", "principal", "sample", "stream", "type")
+
+    def __init__(
+        self,
+        pos: int,
+        id: str,  # noqa: A002  # the header's own name
+        type: str,  # noqa: A002  # as above
+        stream: str,
+        payload: BaseModel | None = None,
+        *,
+        body: bytes | None = None,
+        read: Callable[[], BaseModel] | None = None,
+        sample: bool = False,
+        actor: str = "",
+        principal: str | None = None,
+    ) -> None:
+        """Made of the payload's model, or of its bytes and a way to read them: a set needs only one of both."""
+        self.pos = pos
+        self.id = id
+        self.type = type
+        self.stream = stream
+        self.sample = sample
+        """The header carries the tag `sample`: made up for a demonstration."""
+        self.actor = actor
+        self.principal = principal
+        self._payload = payload
+        self._body = body
+        self._read = read
+
+    @property
+    def payload(self) -> BaseModel:
+        """The newest version's model, upcast if need be. Costly: a set that reads `body` itself spares it."""
+        if self._payload is None:
+            assert self._read is not None
+            self._payload = self._read()
+        return self._payload
+
+    @property
+    def body(self) -> bytes:
+        """The payload as JSON in its newest version: the stored bytes where it was recorded in that."""
+        if self._body is None:
+            self._body = self.payload.model_dump_json().encode()
+        return self._body
 
 
 class _Everything:
@@ -48,7 +80,13 @@ Touched = frozenset[str] | _Everything
 
 
 class RuleSet(Protocol, Generic[Facts, Environment]):
-    """What a projection and the server ask of a rule set."""
+    """What a projection and the server ask of a rule set.
+
+    A set may also spare the fold some work, without changing what it says: `shows_alike(before, after) -> bool` says
+    that nothing between two facts can change what is shown, whatever the environment (as of parts that wait for the
+    event that closes them), and `shown_from(source_id, facts, environment) -> tuple[object, ...]` gives the immutable
+    values that `show` reads: while each is the very object that it was, the state is what it was.
+    """
 
     id: str
 

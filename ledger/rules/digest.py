@@ -39,8 +39,8 @@ def definitions_digest(package_name: str) -> str:
 
 def sources_digest(sources: Mapping[str, str]) -> str:
     """The digest of modules given as path → text."""
-    encoded = {path: _encode(ast.parse(text)) for path, text in sources.items()}
-    text = json.dumps(encoded, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    modules = {path: encoded(ast.parse(text)) for path, text in sources.items()}
+    text = json.dumps(modules, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
@@ -63,16 +63,17 @@ def _sources(folder: Path) -> Iterator[tuple[str, str]]:
         yield path.relative_to(folder).as_posix(), path.read_text("utf-8")
 
 
-def _encode(value: object) -> Encoded:
+def encoded(value: object) -> Encoded:
+    """A node, or a list of nodes, as JSON values that do not depend on the version of Python."""
     if isinstance(value, ast.Constant):
         return ["Constant", *_constant(value.value)]
     if isinstance(value, ast.JoinedStr):
-        return ["JoinedStr", {"values": [_encode(part) for part in _joined(value.values)]}]
+        return ["JoinedStr", {"values": [encoded(part) for part in _joined(value.values)]}]
     if isinstance(value, ast.AST):
-        fields = {name: _encode(item) for name, item in ast.iter_fields(value)}
+        fields = {name: encoded(item) for name, item in ast.iter_fields(value)}
         return [type(value).__name__, {name: item for name, item in fields.items() if item}]
     if isinstance(value, list):
-        return [_encode(item) for item in value if not _is_docstring(item)]
+        return [encoded(item) for item in value if not _is_docstring(item)]
     return [] if value is None else _constant(value)
 
 

@@ -8,15 +8,17 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ledger.core.errors import NotFound
-from ledger.rules import RuleSet, atlas_page_1
+from ledger.rules import RuleSet, atlas_code_1, atlas_page_1, ledger_1
 from ledger.rules.digest import definitions_digest
 
-RULE_SETS: Final[Mapping[str, RuleSet[Any, Any]]] = MappingProxyType({atlas_page_1.RULES.id: atlas_page_1.RULES})
+_MODULES: Final = (atlas_page_1, atlas_code_1, ledger_1)
 
-DEFAULT_RULES: Final = "atlas-page-1"
-"""Adopted and promoted when a log is made."""
+RULE_SETS: Final[Mapping[str, RuleSet[Any, Any]]] = MappingProxyType({m.RULES.id: m.RULES for m in _MODULES})
 
-_PACKAGES: Final[Mapping[str, str]] = MappingProxyType({atlas_page_1.RULES.id: atlas_page_1.__name__})
+DEFAULT_RULES: Final = "ledger-1"
+"""Adopted and promoted when a log is made, unless another set is named for it."""
+
+_PACKAGES: Final[Mapping[str, str]] = MappingProxyType({m.RULES.id: m.__name__ for m in _MODULES})
 
 
 @cache

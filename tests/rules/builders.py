@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from ledger.core.errors import Problem
 from ledger.core.ids import ids_digest, sha256_hex
 from ledger.events.catalogue import (
+    AliasMapped,
     CatalogueRow,
     CatalogueSynced,
     SourceDeclared,
@@ -51,7 +52,7 @@ from ledger.events.reviews import (
     TagTarget,
     Verification,
 )
-from ledger.rules import RuleEvent, source_of
+from ledger.rules import RuleEvent, RuleSet, source_of
 from ledger.rules.atlas_page_1 import RULES, V2
 
 SOURCE = "MarinSkyRL:svamp"
@@ -308,28 +309,31 @@ def adopted(definition: str, protocol: str = V2.protocol, replaces: str | None =
 class Story:
     """Events in log order, folded as a projector folds them: the environment, and the facts of each source."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: RuleSet[Any, Any] = RULES) -> None:
+        self.rules = rules
         self.size = 0
-        self.environment = RULES.initial_environment()
+        self.environment = rules.initial_environment()
         self.facts: dict[str, Any] = {}
         self.events: list[RuleEvent] = []
 
-    def add(self, payload: BaseModel, *, stream: str = "", sample: bool = False) -> str:
+    def add(self, payload: BaseModel, *, stream: str = "", sample: bool = False, principal: str | None = None) -> str:
         """Appends an event and gives its id."""
-        return self.append(self.event(payload, stream=stream, sample=sample))
+        return self.append(self.event(payload, stream=stream, sample=sample, principal=principal))
 
     def append(self, event: RuleEvent) -> str:
         self.events.append(event)
         self.size += 1
-        self.environment = RULES.fold_environment(self.environment, event)
+        self.environment = self.rules.fold_environment(self.environment, event)
         if source := source_of(event.stream):
-            self.facts[source] = RULES.fold(self.facts_of(source), event)
+            self.facts[source] = self.rules.fold(self.facts_of(source), event)
         return event.id
 
-    def event(self, payload: BaseModel, *, stream: str = "", sample: bool = False) -> RuleEvent:
+    def event(
+        self, payload: BaseModel, *, stream: str = "", sample: bool = False, principal: str | None = None
+    ) -> RuleEvent:
         """The event that would come next."""
-        stream = stream or _stream(payload)
-        return RuleEvent(self.size, f"e{self.size}", _TYPES[type(payload)], stream, payload, sample=sample)
+        type_, stream = _TYPES[type(payload)], stream or _stream(payload)
+        return RuleEvent(self.size, f"e{self.size}", type_, stream, payload, sample=sample, principal=principal)
 
     def listed(self, collection: str = "c1", **fields: Any) -> Story:
         """Declares the source, closes the refresh, and adopts the protocol v2."""
@@ -358,17 +362,17 @@ class Story:
         return self.add(resolved(validated, review, defect))
 
     def shown(self, source: str = SOURCE) -> dict[str, Any]:
-        state = RULES.show(source, self.facts_of(source), self.environment)
+        state = self.rules.show(source, self.facts_of(source), self.environment)
         assert state is not None, f"{source} is not in the catalogue"
         return state
 
     def against(self, payload: BaseModel, *, stream: str = "") -> tuple[Problem, ...]:
         """What `decide` has against the event that would come next."""
         event = self.event(payload, stream=stream)
-        return RULES.decide(event, self.facts_of(source_of(event.stream) or ""), self.environment)
+        return self.rules.decide(event, self.facts_of(source_of(event.stream) or ""), self.environment)
 
     def facts_of(self, source: str) -> Any:
-        return self.facts.get(source) or RULES.initial_facts()
+        return self.facts.get(source) or self.rules.initial_facts()
 
     def rules_of(self, field: str) -> list[str]:
         """The names of the rules behind a field."""
@@ -393,6 +397,8 @@ def _stream(payload: BaseModel) -> str:
             return "policy/rules"
         case ProtocolDefined() | ProtocolAdopted():
             return "policy/protocols"
+        case AliasMapped():
+            return f"alias/{payload.alias}"
         case SourceDeclared() | SourceRevised() | SourceReinstated():
             return f"source/{payload.row.id}"
         case _:

@@ -1,0 +1,57 @@
+"""The rule set as one object: the protocol `RuleSet` over this package's functions."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ledger.core.errors import Problem
+from ledger.rules import RuleEvent, State, Touched
+from ledger.rules.atlas_code_1 import environment as environments
+from ledger.rules.atlas_code_1.decide import decide
+from ledger.rules.atlas_code_1.environment import Environment
+from ledger.rules.atlas_code_1.fold import fold
+from ledger.rules.atlas_code_1.model import Facts
+from ledger.rules.atlas_code_1.show import show
+
+_facts = msgspec.json.Decoder(Facts)
+_environment = msgspec.json.Decoder(Environment)
+
+
+class AtlasCode1:
+    """Stateless; safe to share between threads."""
+
+    id: str = "atlas-code-1"
+    environment_types: frozenset[str] = environments.ENVIRONMENT_TYPES
+
+    def initial_environment(self) -> Environment:
+        return Environment()
+
+    def fold_environment(self, environment: Environment, event: RuleEvent) -> Environment:
+        return environments.fold_environment(environment, event)
+
+    def touched(self, environment: Environment, event: RuleEvent) -> Touched:
+        return environments.touched(environment, event)
+
+    def initial_facts(self) -> Facts:
+        return Facts()
+
+    def fold(self, facts: Facts, event: RuleEvent) -> Facts:
+        return fold(facts, event)
+
+    def show(self, source_id: str, facts: Facts, environment: Environment) -> State | None:
+        return show(source_id, facts, environment)
+
+    def decide(self, event: RuleEvent, facts: Facts, environment: Environment) -> tuple[Problem, ...]:
+        return decide(event, facts, environment)
+
+    def encode_facts(self, facts: Facts) -> bytes:
+        return msgspec.json.encode(facts)
+
+    def decode_facts(self, data: bytes) -> Facts:
+        return _facts.decode(data)
+
+    def encode_environment(self, environment: Environment) -> bytes:
+        return msgspec.json.encode(environment)
+
+    def decode_environment(self, data: bytes) -> Environment:
+        return _environment.decode(data)
