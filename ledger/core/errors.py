@@ -51,6 +51,8 @@ REASONS: Final[Mapping[str, Door]] = MappingProxyType(
         "IN_USE": Door("FAILED_PRECONDITION", 409, 5, "another process holds the home"),
         "WRONG_HOME": Door("FAILED_PRECONDITION", 409, 5, "the home or database belongs to something else"),
         "RULES_CHANGED": Door("FAILED_PRECONDITION", 409, 5, "a rule set in force differs from this release's"),
+        "NOT_ADOPTED": Door("FAILED_PRECONDITION", 409, 5, "the rule set was not adopted, so it cannot be promoted"),
+        "DIFF_MOVED": Door("FAILED_PRECONDITION", 409, 5, "a promotion would move something else than was confirmed"),
         "SCHEMA_VERSION": Door("FAILED_PRECONDITION", 409, 5, "the database's schema is not this release's"),
         "UNSAFE_STORE": Door("FAILED_PRECONDITION", 500, 1, "the store may lose what it acknowledged"),
         "NOT_PERMITTED": Door("PERMISSION_DENIED", 403, 1, "the caller may not do this"),

@@ -1,4 +1,7 @@
 """Derived state as interval rows, so that now and then are the same query.
 
-`folding` is pure; `generations` holds the rows; `projector` keeps them at the head and builds them again.
+What is pure stands first: `folding` has the steps, `environments` and `disregards` what touches many sources,
+`timelines` a rebuild's two passes, `live` the fold as events come. `rows` reads the log, `intervals` and `generations`
+hold what is written, `prefix` answers without any of it. `following` moves a generation, `building` and `rebuilding`
+make one, `choosing` and `promotions` say which one answers; `projector` does it all in one process.
 """

@@ -1,18 +1,25 @@
-"""The fold: from events to the states that are shown, and nothing else.
+"""The steps of the fold: from an event to the facts and the environment, and from both to what is shown.
 
-One event changes the environment, the facts of its own source, or both; then every key that it touches is shown again.
-A state that differs from the one before it starts a new interval at the event's position. Nothing here knows a
-database: what is not in memory is asked of a loader. The same events give the same intervals, in pages of any size.
+Everything here is a function of what it is given. The live fold and a rebuild take the same steps in another order of
+sources, so they give the same rows. What the rules cannot take is a value too:
 
-An event that the rules cannot take is a value too: the facts stay as they were, the state says which event it was.
+  - an event that they refuse leaves facts and environment as they were; the state names it for as long as it counts;
+  - while they cannot derive a state, the last one that they could is shown, with the position since when.
+
+A rule set may spare showing what would be shown alike. `shows_alike(before, after)` says that nothing between two facts
+can change it, as of most events, which wait for another that closes them. `shown_from(key, facts, environment)` gives
+the immutable values that `show` reads: while each is the very object that it was, the state is what it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from operator import is_
+from typing import Any, Final, NamedTuple
 
+import msgspec
 import orjson
 
 from ledger.core import strictjson
@@ -20,24 +27,53 @@ from ledger.core.errors import LedgerError
 from ledger.events import Registry
 from ledger.events.fields import SAMPLE_TAG
 from ledger.log.model import StoredEvent
-from ledger.rules import EVERYTHING, RuleEvent, RuleSet, State, source_of
+from ledger.rules import RuleEvent, RuleSet, State, Touched, source_of
 
 FAILED_RULE: Final = "fold.failed"
+BROKEN_RULE: Final = "show.failed"
+FAMILIES: Final = frozenset({"catalogue", "review", "defect", "difficulty", "attestation"})
+"""What a source's own stream holds, and its facts are made of."""
+NOBODY: Final = ""
+"""Stands for the source of events that are of none."""
+
+Row = tuple[int, str, str, str, bytes, bytes | None]
+"""Of a stored event what the fold reads: position, id, type, stream, header, payload. A plain tuple: one an event."""
+
+_ShownFrom = Callable[[str, Any, Any], tuple[Any, ...]]
 
 
 @dataclass(slots=True)
 class Kept:
-    """What a generation keeps of a key between events."""
+    """What a generation keeps of a source between events."""
 
     facts: Any
     state: bytes = b""
     """The state shown now, as JSON; empty while nothing is shown."""
     failed: tuple[int, ...] = ()
-    """Positions of the events that the rules could not take."""
+    """Positions of the events that count and that the rules refused."""
+    broken: int | None = None
+    """Since which position the rules cannot derive the state."""
+    shown_from: tuple[Any, ...] | None = field(default=None, compare=False)
+    """What the state was derived from, where the rules say so; it is not written, and not known after reading back."""
+
+    @property
+    def failures(self) -> int:
+        return len(self.failed) + (self.broken is not None)
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class Surroundings:
+    """The environment, and the events that its fold refused: their positions by source."""
+
+    environment: Any
+    failed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def failures(self) -> int:
+        return sum(map(len, self.failed.values()))
+
+
+class Interval(NamedTuple):
     """A state that is shown from a position on: visible at size N iff from_pos < N."""
 
     key: str
@@ -46,106 +82,106 @@ class Interval:
     state: bytes
 
 
-@dataclass(slots=True)
-class Fold:
-    """A fold in progress."""
+class Folder:
+    """One rule set's steps. Holds no state of the log; safe to share."""
 
-    rules: RuleSet[Any, Any]
-    registry: Registry
-    environment: Any
-    load: Callable[[Iterable[str]], dict[str, Kept]]
-    """Gives what is kept of these keys; keys that are new are left out."""
-    load_all: Callable[[], dict[str, Kept]]
-    kept: dict[str, Kept] = field(default_factory=dict)
-    changed: set[str] = field(default_factory=set)
-    """Keys whose facts or state have changed since the caller last took them."""
-    failed_events: int = 0
+    def __init__(self, rules: RuleSet[Any, Any], registry: Registry) -> None:
+        self.rules = rules
+        self.registry = registry
+        self.environment_types = rules.environment_types
+        mine = {t.type for t in registry if t.family in FAMILIES and "source" in t.streams}
+        self.types = frozenset(mine | rules.environment_types)
+        """The types that decide a source's state."""
+        self.alike: Callable[[Any, Any], bool] = getattr(rules, "shows_alike", _differ)
+        self._shown_from: _ShownFrom | None = getattr(rules, "shown_from", None)
+        self._newest = {t.type: t.version for t in registry}  # in order of version: the last one stays
 
-    @property
-    def types(self) -> frozenset[str]:
-        """The event types that this fold looks at."""
-        families = {"catalogue", "review", "defect", "difficulty", "attestation"}
-        mine = {t.type for t in self.registry if t.family in families and "source" in t.streams}
-        return frozenset(mine | self.rules.environment_types)
+    def initial(self) -> Surroundings:
+        return Surroundings(self.rules.initial_environment())
 
-    def apply(self, stored: StoredEvent) -> list[Interval]:
-        """The intervals that begin with this event."""
-        key = source_of(stored.stream)
+    def event(self, row: Row) -> RuleEvent:
+        """A stored event as the rules see it.
+
+        Raises:
+            LedgerError: if its payload is gone or cannot be read.
+        """
+        pos, id_, type_, stream, header, body = row
+        if body is None:
+            raise LedgerError(f"the payload of the event at position {pos} is gone")
+        said = _header(header)
+        read = partial(self.registry.read, type_, said.tv, body)
+        if said.tv != self._newest.get(type_):
+            body = self.registry.newest_body(type_, said.tv, body)
+        tags = said.tags
+        sample = SAMPLE_TAG in tags if tags else False
+        return RuleEvent(
+            pos, id_, type_, stream, None, body=body, read=read,
+            sample=sample, actor=said.actor.id, principal=said.principal,
+        )  # fmt: skip
+
+    def fold(self, kept: Kept, row: Row) -> bool:
+        """One more event of the source's own stream; whether it leaves what is shown as it is."""
+        before = kept.facts
         try:
-            event = rule_event(stored, self.registry)
-            touched = self._touched(event)
-            environment, facts = self.environment, None
-            if event.type in self.rules.environment_types:
-                environment = self.rules.fold_environment(environment, event)
-            if key is not None:
-                facts = self.rules.fold(self._get(key).facts, event)
+            kept.facts = after = self.rules.fold(before, self.event(row))
+            return row[2] not in self.environment_types and self.alike(before, after)
         except Exception:  # noqa: BLE001  # whatever a rule trips over becomes a state that says so
-            return self._failed(key, stored.pos)
-        self.environment = environment
-        if key is not None:
-            self.kept[key].facts = facts
-            self.changed.add(key)
-            touched |= {key}
-        return [i for k in sorted(touched) for i in self._show(k, stored.pos)]
+            kept.facts = before
+            kept.failed = (*kept.failed, row[0])
+            return False
 
-    def take_changed(self) -> dict[str, Kept]:
-        """What has changed since the last call."""
-        taken = {key: self.kept[key] for key in sorted(self.changed)}
-        self.changed.clear()
-        return taken
-
-    def _touched(self, event: RuleEvent) -> frozenset[str]:
-        if event.type not in self.rules.environment_types:
-            return frozenset()
-        touched = self.rules.touched(self.environment, event)
-        if touched is EVERYTHING:
-            for key, kept in self.load_all().items():
-                self.kept.setdefault(key, kept)
-            return frozenset(self.kept)
-        assert isinstance(touched, frozenset)
-        self._fetch(touched)
-        return touched
-
-    def _get(self, key: str) -> Kept:
-        self._fetch((key,))
-        return self.kept[key]
-
-    def _fetch(self, keys: Iterable[str]) -> None:
-        missing = [key for key in keys if key not in self.kept]
-        if missing:
-            self.kept.update(self.load(missing))
-            for key in missing:
-                if key not in self.kept:
-                    self.kept[key] = Kept(self.rules.initial_facts())
-
-    def _show(self, key: str, pos: int) -> list[Interval]:
-        kept = self.kept[key]
+    def surround(self, before: Surroundings, row: Row) -> tuple[Surroundings, Touched]:
+        """The environment after one more event of its types, and the sources whose state may differ."""
         try:
-            state = self.rules.show(key, kept.facts, self.environment)
+            event = self.event(row)
+            touched = self.rules.touched(before.environment, event)
+            environment = self.rules.fold_environment(before.environment, event)
         except Exception:  # noqa: BLE001  # as above
-            return self._failed(key, pos)
-        return self._changed_to(key, pos, _with_failures(state, kept.failed))
+            key = source_of(row[3]) or NOBODY
+            failed = {**before.failed, key: (*before.failed.get(key, ()), row[0])}
+            return Surroundings(before.environment, failed), frozenset()
+        if environment is before.environment:
+            return before, touched
+        return Surroundings(environment, before.failed), touched
 
-    def _failed(self, key: str | None, pos: int) -> list[Interval]:
-        self.failed_events += 1
-        if key is None:
-            return []
-        kept = self._get(key)
-        shown = orjson.loads(kept.state) if kept.state else None
-        if shown is not None:
-            shown["reasons"] = [r for r in shown["reasons"] if r["rule"] != FAILED_RULE]
-        kept.failed = (*kept.failed, pos)
-        self.changed.add(key)
-        return self._changed_to(key, pos, _with_failures(shown, kept.failed))
-
-    def _changed_to(self, key: str, pos: int, state: State | None) -> list[Interval]:
-        written = b"" if state is None else strictjson.dumps(state)
-        kept = self.kept[key]
+    def show(self, key: str, kept: Kept, surroundings: Surroundings, pos: int) -> Interval | None:
+        """What is shown of the source after the event at a position, if it is not what was shown before."""
+        refused = kept.failed
+        if key in surroundings.failed:
+            refused = tuple(sorted({*refused, *surroundings.failed[key]}))
+        try:
+            if self._is_as_shown(key, kept, surroundings, refused):
+                return None
+            state = self.rules.show(key, kept.facts, surroundings.environment)
+            written = b"" if state is None else strictjson.dumps(_saying(state, refused, None))
+            kept.broken = None
+        except Exception:  # noqa: BLE001  # as above
+            kept.shown_from = None
+            if kept.broken is None:
+                kept.broken = pos
+            state = orjson.loads(kept.state) if kept.state else None
+            written = b"" if state is None else strictjson.dumps(_saying(state, refused, kept.broken))
         if written == kept.state:
-            return []
+            return None
         kept.state = written
-        self.changed.add(key)
-        return [Interval(key, pos, "" if state is None else state["origin"], written)]
+        return Interval(key, pos, state["origin"] if state else "", written)
+
+    def _is_as_shown(self, key: str, kept: Kept, surroundings: Surroundings, refused: tuple[int, ...]) -> bool:
+        """Whether everything that the state would be derived from is what it was when it was derived last."""
+        if self._shown_from is None:
+            return False
+        before = kept.shown_from
+        kept.shown_from = now = (*self._shown_from(key, kept.facts, surroundings.environment), *refused)
+        return before is not None and len(before) == len(now) and all(map(is_, before, now))
+
+
+def _differ(_before: Any, _after: Any) -> bool:
+    return False
+
+
+def plain(stored: StoredEvent) -> Row:
+    """A stored event as the fold reads it."""
+    return stored.pos, stored.id, stored.type, stored.stream, stored.header, stored.payload
 
 
 def rule_event(stored: StoredEvent, registry: Registry) -> RuleEvent:
@@ -156,26 +192,53 @@ def rule_event(stored: StoredEvent, registry: Registry) -> RuleEvent:
     """
     if stored.payload is None:
         raise LedgerError(f"the payload of the event at position {stored.pos} is gone")
-    header = orjson.loads(stored.header)
+    said, payload = _header(stored.header), stored.payload
     return RuleEvent(
-        pos=stored.pos,
-        id=stored.id,
-        type=stored.type,
-        stream=stored.stream,
-        payload=registry.read(stored.type, header["tv"], stored.payload),
-        sample=SAMPLE_TAG in header["tags"],
-        actor=header["actor"]["id"],
-        principal=header["principal"],
+        stored.pos,
+        stored.id,
+        stored.type,
+        stored.stream,
+        body=registry.newest_body(stored.type, said.tv, payload),
+        read=partial(registry.read, stored.type, said.tv, payload),
+        sample=SAMPLE_TAG in said.tags,
+        actor=said.actor.id,
+        principal=said.principal,
     )
 
 
-def _with_failures(state: State | None, failed: tuple[int, ...]) -> State | None:
-    if state is None or not failed:
+def version_of(header: bytes) -> int:
+    """The version of its type that an event was recorded in."""
+    return _header(header).tv
+
+
+class _Actor(msgspec.Struct, gc=False):
+    id: str
+
+
+class _Header(msgspec.Struct, gc=False):
+    """Of a header, what a rule may see."""
+
+    tv: int
+    tags: list[str]
+    actor: _Actor
+    principal: str | None
+
+
+_header = msgspec.json.Decoder(_Header).decode
+
+
+def _saying(state: State, refused: tuple[int, ...], broken: int | None) -> State:
+    """The state with what could not be done, said among its reasons."""
+    if not refused and broken is None:
         return state
-    said = {
-        "field": "quality",
-        "rule": FAILED_RULE,
-        "text": "The rules could not take these events; they count for nothing.",
-        "events": list(failed),
-    }
-    return {**state, "reasons": [*state["reasons"], said]}
+    reasons = [r for r in state["reasons"] if r["rule"] not in {FAILED_RULE, BROKEN_RULE}]
+    if refused:
+        reasons.append(_reason(FAILED_RULE, "The rules could not take these events; they count for nothing.", refused))
+    if broken is not None:
+        text = "The rules cannot derive the state since this event; what is shown is the last one that they could."
+        reasons.append(_reason(BROKEN_RULE, text, (broken,)))
+    return {**state, "reasons": reasons}
+
+
+def _reason(rule: str, text: str, events: tuple[int, ...]) -> dict[str, Any]:
+    return {"field": "quality", "rule": rule, "text": text, "events": list(events)}

@@ -1,61 +1,55 @@
-"""A generation's rows: interval rows, the facts to resume from, and its cursor, always moved together.
+"""Generations: which there are, how far each has come, and which one answers.
 
-- A state is visible at size N iff from_pos < N and (to_pos is null or to_pos >= N).
-- The cursor moves by compare-and-set in the transaction that writes the rows, so two projectors cannot both apply the
-  same event.
+- Rows and cursor move in one transaction, the cursor by compare-and-set, so two projectors cannot both apply an event.
+- `live` answers; `shadow` follows the head and never answered; `kept` was in force once, or is kept to be looked at;
+  `building` is read by nobody. All but the last follow the head, where the release computes their identity.
 - A generation's rows vanish when another takes its place: whoever was reading is told (`Moved`), and asks again.
-- A generation that is being built is claimed for as long as its builder lives; unclaimed ones are what is left of
-  builders that died.
+- A build is claimed for as long as its builder lives; an unclaimed one was left half-way, and can be gone on with.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from types import MappingProxyType
 
-import orjson
-from sqlalchemy import Connection, Row, delete, func, insert, select, text, update
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Connection, delete, func, select, text, update
 
 from ledger.core.ids import new_id
 from ledger.log.ports import Store
-from ledger.projections.folding import Interval, Kept
-from ledger.projections.tables import generation, source_facts, source_interval
-
-LIVE: Final = "live"
-BUILDING: Final = "building"
-SOURCES: Final = "sources"
-_KEYS_A_QUERY: Final = 500
-
-_UPSERT_FACTS: Final = text(
-    "INSERT INTO source_facts (generation, key, facts) VALUES (:generation, :key, :facts)"
-    " ON CONFLICT (generation, key) DO UPDATE SET facts = excluded.facts"
+from ledger.projections import intervals
+from ledger.projections.claims import Claims
+from ledger.projections.folding import Interval
+from ledger.projections.records import (
+    BUILDING,
+    KEPT,
+    LIVE,
+    ORDER,
+    SHADOW,
+    SOURCES,
+    STALE,
+    GenerationRow,
+    Identity,
+    cursor_of,
+    from_row,
+    insert_row,
 )
+from ledger.projections.tables import generation
+from ledger.projections.timelines import FoldedStream
 
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What makes two generations the same: equal identities give equal rows."""
-
-    rules: str
-    rules_digest: str
-    fold_digest: str
-    upcaster_digest: str
-
-
-@dataclass(frozen=True, slots=True)
-class GenerationRow:
-    """A generation and how far it has come."""
-
-    id: str
-    identity: Identity
-    status: str
-    size: int
-    environment: bytes
-    failed_events: int
+__all__ = [
+    "BUILDING",
+    "KEPT",
+    "LIVE",
+    "SHADOW",
+    "SOURCES",
+    "STALE",
+    "GenerationRow",
+    "Generations",
+    "Identity",
+    "Moved",
+]
 
 
 class Moved(Exception):  # noqa: N818  # a signal, not a fault
@@ -65,9 +59,11 @@ class Moved(Exception):  # noqa: N818  # a signal, not a fault
 class Generations:
     """The rows of all generations, over a store's database."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, identities: Mapping[str, Identity] = MappingProxyType({})) -> None:
         self._store = store
         self._engine = store.engine
+        self._claims = Claims(store)
+        self._identities: Collection[Identity] = frozenset(identities.values())
 
     @contextmanager
     def _write(self) -> Iterator[Connection]:
@@ -75,75 +71,87 @@ class Generations:
             yield connection
 
     def all(self) -> list[GenerationRow]:
+        """The one that answers first, builds last; among equals the newest first."""
         with self._engine.connect() as connection:
-            rows = connection.execute(select(generation).order_by(generation.c.status.desc(), generation.c.id))
-            return [_generation(row) for row in rows]
+            rows = [from_row(row) for row in connection.execute(select(generation))]
+        rows.sort(key=lambda row: row.id, reverse=True)
+        return sorted(rows, key=lambda row: ORDER.index(row.status))
+
+    def sizes(self) -> dict[str, int]:
+        """How far those have come that this release moves: the live one first."""
+        g = generation.c
+        columns = select(g.id, g.status, g.size, g.rules, g.rules_digest, g.fold_digest, g.upcaster_digest)
+        with self._engine.connect() as connection:
+            rows = connection.execute(columns.where(g.status != BUILDING).order_by(g.id)).all()
+        mine = [row for row in rows if Identity(*row[3:]) in self._identities]
+        return {row.id: row.size for row in sorted(mine, key=lambda row: ORDER.index(row.status))}
 
     def live(self) -> GenerationRow | None:
-        return next((g for g in self.all() if g.status == LIVE), None)
+        with self._engine.connect() as connection:
+            row = connection.execute(select(generation).where(generation.c.status == LIVE)).first()
+        return from_row(row) if row else None
 
     def get(self, generation_id: str) -> GenerationRow | None:
-        return next((g for g in self.all() if g.id == generation_id), None)
+        with self._engine.connect() as connection:
+            row = connection.execute(select(generation).where(generation.c.id == generation_id)).first()
+        return from_row(row) if row else None
+
+    def answering(self, rules_digest: str) -> GenerationRow | None:
+        """Whose rows answer for these rules: one that this release moves, or failing that any that is built."""
+        found = [g for g in self.all() if g.identity.rules_digest == rules_digest and g.status != BUILDING]
+        return next((g for g in found if self.computes(g)), found[0] if found else None)
+
+    def same_as(self, identity: Identity) -> GenerationRow | None:
+        """The built generation of this identity."""
+        return next((g for g in self.all() if g.identity == identity and g.status != BUILDING), None)
+
+    def computes(self, row: GenerationRow) -> bool:
+        """Whether this release moves the generation."""
+        return row.identity in self._identities
+
+    def shown_status(self, row: GenerationRow) -> str:
+        return row.status if self.computes(row) else STALE
 
     def create_live(self, identity: Identity, environment: bytes) -> GenerationRow:
         """The live generation; made, having folded nothing, if there is none."""
         with self._write() as connection:
-            if self._store.dialect == "postgresql":
-                connection.execute(text("LOCK TABLE generation IN SHARE ROW EXCLUSIVE MODE"))
+            self._lock_out_others(connection)
             found = connection.execute(select(generation).where(generation.c.status == LIVE)).first()
-            return _generation(found) if found else _create(connection, identity, environment, LIVE)
+            return from_row(found) if found else _create_live(connection, identity, environment)
 
     @contextmanager
-    def building(self, identity: Identity, environment: bytes) -> Iterator[GenerationRow]:
-        """A new generation that has folded nothing; dropped when the block fails."""
-        made = GenerationRow(new_id(), identity, BUILDING, 0, environment, 0)
-        with self._claimed(made.id):
+    def build(self, identity: Identity, environment: bytes, target: int) -> Iterator[tuple[GenerationRow, bool]]:
+        """A claimed build of the identity, and whether it was left half-way; else a new one that goes for the target.
+
+        Left by an error it stays as it is, for the next one to go on with.
+        """
+        for row in self.all():
+            if row.status == BUILDING and row.identity == identity:
+                with self._claims.held(row.id) as free:
+                    # Its builder may have finished between the look and the claim.
+                    again = self.get(row.id) if free else None
+                    if again is not None and again.status == BUILDING:
+                        yield again, True
+                        return
+        made = GenerationRow(new_id(), identity, BUILDING, 0, environment, 0, target=target)
+        with self._claims.held(made.id):
             with self._write() as connection:
-                _insert(connection, made)
-            try:
-                yield made
-            except BaseException:
-                self.drop(made.id)
-                raise
+                insert_row(connection, made)
+            yield made, False
 
     def drop_leftovers(self) -> int:
-        """Drops what is left of builders that died; returns how many."""
+        """Drops builds that nobody will go on with: of identities that this release does not compute."""
         dropped = 0
         for row in self.all():
-            if row.status == BUILDING:
-                with self._claimed(row.id) as free:
+            if row.status == BUILDING and not self.computes(row):
+                with self._claims.held(row.id) as free:
                     if free:
-                        self.drop(row.id)
+                        self._drop(row)
                         dropped += 1
         return dropped
 
-    @contextmanager
-    def _claimed(self, generation_id: str) -> Iterator[bool]:
-        """Whether nobody else builds the generation. On SQLite one process has the home, and starts by looking."""
-        if self._store.dialect != "postgresql":
-            yield True
-            return
-        number = int.from_bytes(hashlib.sha256(generation_id.encode()).digest()[:8], "big", signed=True)
-        with self._engine.connect() as connection:
-            connection.execution_options(isolation_level="AUTOCOMMIT")
-            free = bool(connection.scalar(select(func.pg_try_advisory_lock(number))))
-            try:
-                yield free
-            finally:
-                if free:
-                    # A connection that broke gave the claim up by itself.
-                    with suppress(DBAPIError):
-                        connection.execute(select(func.pg_advisory_unlock(number)))
-
     def advance(
-        self,
-        row: GenerationRow,
-        *,
-        size: int,
-        environment: bytes,
-        failed_events: int,
-        intervals: Sequence[Interval],
-        facts: dict[str, bytes],
+        self, before: GenerationRow, after: GenerationRow, changes: Sequence[Interval], facts: Mapping[str, bytes]
     ) -> GenerationRow:
         """Moves the cursor and writes what the events up to it changed, in one transaction.
 
@@ -151,93 +159,142 @@ class Generations:
             Moved: the cursor is not where it was; nothing was written.
         """
         with self._write() as connection:
-            moved = connection.execute(
-                update(generation)
-                .where(generation.c.id == row.id, generation.c.size == row.size)
-                .values(size=size, environment=environment, failed_events=failed_events)
+            g = generation.c
+            where = (
+                g.id == before.id,
+                g.size == before.size,
+                func.coalesce(g.built_through, "") == (before.built_through or ""),
             )
+            moved = connection.execute(update(generation).where(*where).values(**cursor_of(after)))
             if moved.rowcount != 1:
                 raise Moved
-            _write_intervals(connection, row.id, intervals)
-            if facts:
-                rows = [{"generation": row.id, "key": key, "facts": data} for key, data in facts.items()]
-                connection.execute(_UPSERT_FACTS, rows)
-        return GenerationRow(row.id, row.identity, row.status, size, environment, failed_events)
+            intervals.write_changes(connection, before.id, changes, facts)
+        return after
 
-    def load(self, generation_id: str, keys: Iterable[str]) -> dict[str, tuple[bytes, bytes]]:
-        """Facts and present state of these keys; new keys are left out."""
-        wanted = sorted(keys)
-        found: dict[str, tuple[bytes, bytes]] = {}
-        for start in range(0, len(wanted), _KEYS_A_QUERY):
-            found.update(self._load(generation_id, wanted[start : start + _KEYS_A_QUERY]))
-        return found
-
-    def load_all(self, generation_id: str) -> dict[str, tuple[bytes, bytes]]:
-        return self._load(generation_id, None)
-
-    def _load(self, generation_id: str, keys: list[str] | None) -> dict[str, tuple[bytes, bytes]]:
-        facts, now = source_facts, source_interval
-        join = (now.c.generation == facts.c.generation) & (now.c.key == facts.c.key) & now.c.to_pos.is_(None)
-        statement = (
-            select(facts.c.key, facts.c.facts, now.c.state)
-            .select_from(facts.outerjoin(now, join))
-            .where(facts.c.generation == generation_id)
-        )
-        if keys is not None:
-            statement = statement.where(facts.c.key.in_(keys))
-        with self._engine.connect() as connection:
-            return {key: (bytes(data), bytes(state or b"")) for key, data, state in connection.execute(statement)}
-
-    def replace(self, new: GenerationRow, old: GenerationRow) -> None:
-        """Lets one generation take the place of another, whose rows are dropped.
+    def extend(self, row: GenerationRow, through: str, streams: Sequence[FoldedStream]) -> GenerationRow:
+        """Writes the histories of the streams up to one, and that they are written, in one transaction.
 
         Raises:
-            Moved: the old one is not live any more, or has come further than the new one; nothing was changed.
+            Moved: somebody else builds; nothing was written.
+        """
+        failed = row.failed_events + sum(folded.failures for folded in streams)
+        after = replace(row, built_through=through, keys_done=row.keys_done + len(streams), failed_events=failed)
+        with self._write() as connection:
+            g = generation.c
+            where = (
+                g.id == row.id,
+                g.status == BUILDING,
+                func.coalesce(g.built_through, "") == (row.built_through or ""),
+            )
+            moved = connection.execute(update(generation).where(*where).values(**cursor_of(after)))
+            if moved.rowcount != 1:
+                raise Moved
+            intervals.write_streams(connection, row.id, streams)
+        return after
+
+    def take_place(self, new: GenerationRow, old: GenerationRow, *, keep: bool) -> GenerationRow:
+        """Gives a new generation the place and status of one of its identity, which is dropped, or kept on request.
+
+        Raises:
+            Moved: the old one has another status by now, or has come further than the new one; nothing was changed.
+        """
+        g = generation.c
+        where = (g.id == old.id, g.size <= new.size, g.status == old.status)
+        with self._write() as connection:
+            left = update(generation).values(status=KEPT) if keep else delete(generation)
+            if connection.execute(left.where(*where)).rowcount != 1:
+                raise Moved
+            if not keep:
+                intervals.drop(connection, old.id)
+            return _become(connection, new, old.status)
+
+    def become_shadow(self, new: GenerationRow) -> GenerationRow:
+        """Ends the build of a generation whose identity no other has.
+
+        Raises:
+            Moved: another has it by now; nothing was changed.
         """
         with self._write() as connection:
-            gone = connection.execute(
-                delete(generation).where(
-                    generation.c.id == old.id, generation.c.size <= new.size, generation.c.status == LIVE
-                )
+            self._lock_out_others(connection)
+            g, identity = generation.c, new.identity
+            same = (
+                g.status != BUILDING,
+                g.rules == identity.rules,
+                g.rules_digest == identity.rules_digest,
+                g.fold_digest == identity.fold_digest,
+                g.upcaster_digest == identity.upcaster_digest,
             )
-            if gone.rowcount != 1:
+            if connection.scalar(select(func.count()).where(*same)):
                 raise Moved
-            connection.execute(update(generation).where(generation.c.id == new.id).values(status=LIVE))
-            _drop(connection, old.id)
+            return _become(connection, new, SHADOW)
 
-    def drop(self, generation_id: str) -> None:
+    def _lock_out_others(self, connection: Connection) -> None:
+        """Until the end of the transaction no other server changes which generations there are."""
+        if self._store.dialect == "postgresql":
+            connection.execute(text("LOCK TABLE generation IN SHARE ROW EXCLUSIVE MODE"))
+
+    def swap(self, live: GenerationRow, candidate: GenerationRow) -> None:
+        """Lets the candidate answer in the place of the live one, which is kept.
+
+        Raises:
+            Moved: either is not what it was; nothing was changed.
+        """
+        g = generation.c
         with self._write() as connection:
-            _drop(connection, generation_id)
+            left = connection.execute(update(generation).where(g.id == live.id, g.status == LIVE).values(status=KEPT))
+            taken = connection.execute(
+                update(generation).where(g.id == candidate.id, g.status.in_((SHADOW, KEPT))).values(status=LIVE)
+            )
+            if (left.rowcount, taken.rowcount) != (1, 1):
+                raise Moved
+
+    def drop(self, row: GenerationRow) -> None:
+        """Deletes a generation, if its status is still the same and nobody builds it.
+
+        Raises:
+            Moved: it has another status by now, or is gone, or is being built.
+        """
+        with self._claims.held(row.id) as free:
+            if not free:
+                raise Moved
+            self._drop(row)
+
+    def _drop(self, row: GenerationRow) -> None:
+        with self._write() as connection:
+            g = generation.c
+            if connection.execute(delete(generation).where(g.id == row.id, g.status == row.status)).rowcount != 1:
+                raise Moved
+            intervals.drop(connection, row.id)
+
+    def load(self, generation_id: str, keys: Collection[str]) -> intervals.Written:
+        """Facts and present state of these sources; new ones are left out."""
+        with self._engine.connect() as connection:
+            return intervals.load(connection, generation_id, keys)
+
+    def load_all(self, generation_id: str) -> Iterator[intervals.Written]:
+        """The same of all sources, some at a time."""
+        after = ""
+        while True:
+            with self._engine.connect() as connection:
+                found = intervals.load_after(connection, generation_id, after)
+            if not found:
+                return
+            yield found
+            after = max(found)
 
     def digests(self, generation_id: str, size: int) -> dict[str, str]:
-        """A digest a key over its intervals as they stood at a size: two equal generations have equal digests.
+        """A digest a source over its intervals as they stood at a size.
 
         Raises:
             Moved: the generation was replaced.
         """
-        found: dict[str, Any] = {}
-        i = source_interval
-        statement = (
-            select(i.c.key, i.c.from_pos, i.c.to_pos, i.c.origin, i.c.state)
-            .where(i.c.generation == generation_id, i.c.from_pos < size)
-            .order_by(i.c.key, i.c.from_pos)
-        )
-        with self._engine.connect() as connection:
-            for key, from_pos, to_pos, origin, state in connection.execute(statement):
-                end = None if to_pos is None or to_pos >= size else to_pos
-                line = orjson.dumps([from_pos, end, origin, hashlib.sha256(state).hexdigest()])
-                found.setdefault(key, hashlib.sha256()).update(line)
-            _check_there(connection, generation_id)
-        return {key: digest.hexdigest() for key, digest in found.items()}
+        with self._reading(generation_id) as connection:
+            return intervals.digests(connection, generation_id, size)
 
     def count(self, generation_id: str) -> tuple[int, int]:
-        """Keys and intervals of a generation."""
-        i = source_interval
+        """Sources and intervals of a generation."""
         with self._engine.connect() as connection:
-            keys, intervals = connection.execute(
-                select(func.count(func.distinct(i.c.key)), func.count()).where(i.c.generation == generation_id)
-            ).one()
-        return keys, intervals
+            return intervals.count(connection, generation_id)
 
     def states_at(self, generation_id: str, size: int, key: str | None = None) -> list[tuple[str, bytes]]:
         """Key and state of everything that is shown at a size, by origin, then key.
@@ -245,91 +302,28 @@ class Generations:
         Raises:
             Moved: the generation was replaced.
         """
-        i = source_interval
-        statement = select(i.c.key, i.c.state).where(
-            i.c.generation == generation_id,
-            i.c.from_pos < size,
-            i.c.to_pos.is_(None) | (i.c.to_pos >= size),
-        )
-        if key is not None:
-            statement = statement.where(i.c.key == key)
+        with self._reading(generation_id) as connection:
+            return intervals.states_at(connection, generation_id, size, key)
+
+    @contextmanager
+    def _reading(self, generation_id: str) -> Iterator[Connection]:
+        """Looks after reading: rows go in one transaction with their generation, so they were all there before."""
         with self._engine.connect() as connection:
-            rows = connection.execute(statement.order_by(i.c.origin, i.c.key)).all()
-            _check_there(connection, generation_id)
-        return [(found, bytes(state)) for found, state in rows if state]
+            yield connection
+            if connection.scalar(select(func.count()).where(generation.c.id == generation_id)) == 0:
+                raise Moved
 
 
-def encode_kept(kept: Kept, facts: bytes) -> bytes:
-    """Facts with the positions that failed before them, on a line of their own."""
-    return orjson.dumps(list(kept.failed)) + b"\n" + facts
-
-
-def decode_kept(data: bytes) -> tuple[tuple[int, ...], bytes]:
-    failed, _, facts = data.partition(b"\n")
-    return tuple(orjson.loads(failed)), facts
-
-
-def _create(connection: Connection, identity: Identity, environment: bytes, status: str) -> GenerationRow:
-    made = GenerationRow(new_id(), identity, status, 0, environment, 0)
-    _insert(connection, made)
+def _create_live(connection: Connection, identity: Identity, environment: bytes) -> GenerationRow:
+    made = GenerationRow(new_id(), identity, LIVE, 0, environment, 0)
+    insert_row(connection, made)
     return made
 
 
-def _insert(connection: Connection, row: GenerationRow) -> None:
-    values = {
-        "id": row.id,
-        "projection": SOURCES,
-        "rules": row.identity.rules,
-        "rules_digest": row.identity.rules_digest,
-        "fold_digest": row.identity.fold_digest,
-        "upcaster_digest": row.identity.upcaster_digest,
-        "status": row.status,
-        "size": row.size,
-        "environment": row.environment,
-        "failed_events": row.failed_events,
-    }
-    connection.execute(insert(generation).values(values))
-
-
-def _check_there(connection: Connection, generation_id: str) -> None:
-    """Asked after reading: rows go in one transaction with their generation, so they were all there before."""
-    if connection.scalar(select(func.count()).where(generation.c.id == generation_id)) == 0:
-        raise Moved
-
-
-def _write_intervals(connection: Connection, generation_id: str, intervals: Sequence[Interval]) -> None:
-    """Ends what was shown and writes what is shown instead; several changes of one key end one another."""
-    if not intervals:
-        return
-    by_key: dict[str, list[Interval]] = {}
-    for interval in intervals:
-        by_key.setdefault(interval.key, []).append(interval)
-    ends, rows = [], []
-    for key, changes in by_key.items():
-        ends.append({"g": generation_id, "k": key, "p": changes[0].from_pos})
-        for change, following in zip(changes, [*changes[1:], None], strict=True):
-            rows.append(
-                {
-                    "generation": generation_id,
-                    "key": key,
-                    "from_pos": change.from_pos,
-                    "to_pos": None if following is None else following.from_pos,
-                    "origin": change.origin,
-                    "state": change.state,
-                }
-            )
-    connection.execute(
-        text("UPDATE source_interval SET to_pos = :p WHERE generation = :g AND key = :k AND to_pos IS NULL"), ends
+def _become(connection: Connection, new: GenerationRow, status: str) -> GenerationRow:
+    moved = connection.execute(
+        update(generation).where(generation.c.id == new.id, generation.c.status == BUILDING).values(status=status)
     )
-    connection.execute(insert(source_interval), rows)
-
-
-def _drop(connection: Connection, generation_id: str) -> None:
-    for table in (source_interval, source_facts):
-        connection.execute(delete(table).where(table.c.generation == generation_id))
-    connection.execute(delete(generation).where(generation.c.id == generation_id))
-
-
-def _generation(row: Row[Any]) -> GenerationRow:
-    identity = Identity(row.rules, row.rules_digest, row.fold_digest, row.upcaster_digest)
-    return GenerationRow(row.id, identity, row.status, row.size, bytes(row.environment), row.failed_events)
+    if moved.rowcount != 1:
+        raise Moved
+    return replace(new, status=status)

@@ -1,44 +1,33 @@
-"""The projector: keeps the live generation at the head, and builds new ones from the first event.
+"""The projector: keeps every generation that this release computes at the head, builds others, and lets them answer.
 
-One thread. A step reads a page of events, folds them in memory, and writes rows and cursor in one transaction. When
-somebody else moved the cursor the step is thrown away and everything is read again: the log is the only truth.
-
-A projector folds into generations of its own identity only. While another release's generation is live, its servers
-keep it; this projector then only watches.
+One thread. The live generation goes first; the others follow when it is at the head, and now and then while it is not.
+Generations of another release's identity are left to its servers: this projector only watches them.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import structlog
 
-from ledger.core.errors import NotFound, Refused, Unavailable
+from ledger.core.errors import NotFound, Unavailable
 from ledger.log.log import Log
-from ledger.log.model import Filter
-from ledger.log.reading import PAGE
-from ledger.projections.differences import Difference, difference
-from ledger.projections.folding import Fold, Kept
-from ledger.projections.generations import (
-    LIVE,
-    GenerationRow,
-    Generations,
-    Identity,
-    Moved,
-    decode_kept,
-    encode_kept,
-)
+from ledger.projections.building import Progress, Report
+from ledger.projections.choosing import Choice, diff_moved
+from ledger.projections.following import Followers
+from ledger.projections.generations import GenerationRow, Generations, Identity, Moved
+from ledger.projections.impact import Impact
+from ledger.projections.rebuilding import Rebuild, Rebuilt
 from ledger.rules import RuleSet
+from ledger.rules.sets import RULE_SETS
+
+__all__ = ["Progress", "Projector", "Rebuilt", "Record", "Report"]
 
 log = structlog.get_logger(__name__)
 
-MAX_KEPT_KEYS: Final = 20_000
-"""Keys held in memory between steps; beyond it they are read again when they are needed."""
-MAX_NAMED_KEYS: Final = 100
 RETRY_SECONDS: Final = 1.0
 PAUSE: Final = 1.0
 PAUSE_BEHIND_WRITERS: Final = 3.0
@@ -50,51 +39,54 @@ MIN_PAUSE_SECONDS: Final = 0.1
 MAX_PAUSE_SECONDS: Final = 0.25
 RIVAL_SECONDS: Final = 0.5
 """Another projector that makes no progress for so long is taken to be gone."""
+SHARE: Final = 4
+"""While the live generation is behind, every so many steps the others are moved too."""
 
-Progress = Callable[[int, int], None]
-"""Is told the size that was folded, and the log's."""
-
-
-@dataclass(frozen=True)
-class Rebuilt:
-    """A rebuild's outcome."""
-
-    generation: GenerationRow
-    keys: int
-    intervals: int
-    equal: bool
-    differing_keys: list[str] = field(default_factory=list)
+Record = Callable[[GenerationRow, GenerationRow, Impact], None]
+"""Records a promotion: from the live generation, to another, with its impact. What it raises ends the promotion."""
 
 
 class Projector:
-    """Folds one log into the projection `sources`, under one rule set."""
+    """Folds one log into the projection `sources`, under every rule set of the release."""
 
-    def __init__(self, log_: Log, rules: RuleSet[Any, Any], identity: Identity) -> None:
+    def __init__(
+        self,
+        log_: Log,
+        identities: Mapping[str, Identity],
+        rule_sets: Mapping[str, RuleSet[Any, Any]] = RULE_SETS,
+    ) -> None:
+        self.generations = Generations(log_.store, identities)
+        self._choice = Choice(self.generations)
         self._log = log_
-        self._rules = rules
-        self.identity = identity
-        self.generations = Generations(log_.store)
+        self._identities = identities
+        self._rule_sets = rule_sets
+        self._followers = Followers(log_, rule_sets, self.generations)
         self._one_at_a_time = threading.Lock()
-        self._live: tuple[GenerationRow, Fold] | None = None  # guarded by _one_at_a_time
+        """Held by whoever moves generations, or changes which one answers."""
+        self._steps = 0  # guarded by _one_at_a_time
         self._rival = False  # another projector was faster; guarded by _one_at_a_time
         self._stopping = threading.Event()
         self._no_building = threading.Event()
         self._thread = threading.Thread(target=self._run, name="projector", daemon=True)
 
-    def open(self) -> GenerationRow:
-        """The live generation, made if there is none; what died builders left behind is dropped."""
+    def open(self, rules: str) -> GenerationRow:
+        """The live generation, made under these rules if there is none.
+
+        Builds that were left half-way are kept for the next rebuild of their rules, unless this release computes them
+        otherwise.
+        """
+        identity, set_ = self._known(rules)
         leftovers = self.generations.drop_leftovers()
         if leftovers:
-            log.info("dropped generations that were never finished", count=leftovers)
-        return self.generations.create_live(self.identity, self._start_environment())
+            log.info("dropped builds that another release left half-way", count=leftovers)
+        return self.generations.create_live(identity, set_.encode_environment(set_.initial_environment()))
 
     def start(self) -> None:
-        """Opens, and follows the head from then on."""
-        self.open()
+        """Follows the head from now on; the projector must be open."""
         self._thread.start()
 
     def stop_building(self) -> None:
-        """Ends rebuilds that are under way; the live generation is kept at the head until `close`."""
+        """Ends rebuilds that are under way, for the next ones to go on with; generations are moved until `close`."""
         self._no_building.set()
 
     def close(self) -> None:
@@ -105,166 +97,184 @@ class Projector:
         if self._thread.ident is not None:
             self._thread.join()
 
-    def catch_up(self) -> int:
-        """Folds until the head as it is now; returns the live generation's size."""
-        target, before = self._log.head().size, -1
-        while (size := self.step()) < target:
-            if size == before:  # it is another projector's to move
-                self._log.growth.wait()
-            before = size
-        return size
-
     def step(self) -> int:
-        """Folds at most a page; returns the live generation's size."""
+        """Moves the live generation by a page at most, others when it is their turn; returns the live one's size."""
         with self._one_at_a_time:
-            row, fold = self._open_live()
-            if row.identity != self.identity:
-                self._live = None  # another server moves it: it must be read again
-                return row.size
-            if row.size >= self._log.head().size:
-                return row.size
-            try:
-                row = self._advance(row, fold)
-            except Moved:
-                self._live, self._rival = None, True
-                return self._live_row().size
-            self._live = (row, fold) if len(fold.kept) <= MAX_KEPT_KEYS else None
-            return row.size
+            self._move_all()
+        return self._choice.live().size
 
-    def rebuild(
-        self,
-        progress: Progress = lambda _size, _log_size: None,
-        *,
-        promote: Callable[[Difference], None] | None = None,
-    ) -> Rebuilt:
-        """Folds the log from its first event into a new generation, which then takes the live one's place.
-
-        Readers are served by the old one until then. Left half-way, the new generation is dropped.
+    def catch_up(self, rules: str | None = None) -> int:
+        """Folds until the head as it is now; returns the generation's size.
 
         Args:
-            progress: Told after each page.
-            promote: Told what will change, before it changes; what it raises ends the rebuild.
+            rules: Of the generation to move; None: the live one.
 
         Raises:
-            Refused: the live generation is of another identity, and nobody promotes this one.
+            NotFound: no generation has these rules.
         """
-        if promote is None and self._live_row().identity != self.identity:
-            raise Refused(
-                "the live generation is of another release",
-                reason="CONDITION_FAILED",
-                remedy="Rebuild through a server of that release, or start this one anew, which promotes its own.",
-            )
-        with self.generations.building(self.identity, self._start_environment()) as empty:
-            fold = self._fold(empty)
-            new = self._follow(empty, fold, progress)
-            found = self._compare(new)
-            if promote is not None:
-                promote(found)
-            new = self._take_over(new, fold)
-        if found.moved:
-            log.warning("the new generation differs from the one before it", keys=found.moved[:MAX_NAMED_KEYS])
-        keys, intervals = self.generations.count(new.id)
-        return Rebuilt(new, keys, intervals, not found.moved, list(found.moved[:MAX_NAMED_KEYS]))
-
-    def _follow(self, row: GenerationRow, fold: Fold, progress: Progress) -> GenerationRow:
-        """Folds up to the head, and tells of every page."""
-        while row.size < (size := self._log.head().size):
-            if self._no_building.is_set():
-                raise Unavailable("the server is stopping", remedy="Rebuild again.")
-            row = self._advance(row, fold)
-            progress(row.size, size)
-        return row
-
-    def _compare(self, new: GenerationRow) -> Difference:
-        """What the new generation says otherwise than the live one, as far as both have come."""
+        target, before = self._log.head().size, -1
         while True:
-            old = self._live_row()
-            both = min(new.size, old.size)
+            row = self._choice.live() if rules is None else self._choice.built(rules)
+            if row.size >= target:
+                return row.size
+            if row.size == before:  # it is another projector's to move
+                self._log.growth.wait()
+            before = row.size
+            with self._one_at_a_time:
+                self._move(row.id)
+
+    def rebuild(
+        self, progress: Report = lambda _progress: None, *, rules: str | None = None, processes: int = 0
+    ) -> Rebuilt:
+        """Folds the log from its first event into a new generation, which then follows the head.
+
+        It takes the place of the one of its identity, once it was compared with it; where there is none, it becomes a
+        shadow. One that differs takes the place too, and the old one is kept. Left half-way, the build is gone on with
+        by the next rebuild of those rules.
+
+        Args:
+            progress: Told now and then; what it raises ends the rebuild.
+            rules: The rule set; None: the one that answers.
+            processes: That fold; 0: as many as pay.
+
+        Raises:
+            NotFound: this release has no such rules.
+            Unavailable: the server is stopping.
+        """
+        identity, set_ = self._known(rules or self._choice.live().identity.rules)
+        lock, check = self._one_at_a_time, self._check_building
+        return Rebuild(self._log, set_, identity, self.generations, self._followers, lock, check).run(
+            progress, processes
+        )
+
+    def find(self, ref: str) -> GenerationRow:
+        """A generation by its id, or by its rules.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return self._choice.find(ref)
+
+    def impact(self, ref: str) -> tuple[GenerationRow, GenerationRow, Impact]:
+        """The live generation, the one that is named, and what readers would notice if it took over.
+
+        Raises:
+            NotFound: there is no such generation.
+            Refused: it is being built.
+        """
+        while True:
+            live, candidate = self._choice.live(), self._choice.built(ref)
             try:
-                before = self.generations.digests(old.id, both)
+                return live, candidate, self._choice.impact(live, candidate)
             except Moved:
                 continue
-            return difference(both, before, self.generations.digests(new.id, both))
 
-    def _take_over(self, new: GenerationRow, fold: Fold) -> GenerationRow:
-        """Puts the new generation in the live one's place, no less far than that one has come."""
+    def promote(self, ref: str, expected_digest: str, record: Record) -> Impact:
+        """Lets a generation answer in the place of the live one, if what it moves is still what was expected.
+
+        Both are brought to the head first. `record` is called before anything changes. Of the live generation itself
+        only the digest is checked.
+
+        Raises:
+            NotFound: there is no such generation.
+            Refused: it is being built, or reason DIFF_MOVED.
+        """
+        with self._one_at_a_time:
+            live, candidate, found = self._impact_at_head(ref)
+            if found.digest != expected_digest:
+                raise diff_moved(found)
+            if live.id == candidate.id:
+                return found
+            record(live, candidate, found)
+            try:
+                self.generations.swap(live, candidate)
+            except Moved:  # built again by another server in between: what was recorded holds for its successor
+                self._choice.settle(candidate.identity.rules, candidate.identity)
+            return found
+
+    def settle(self, in_force_rules: str, identity: Identity | None = None) -> None:
+        """Lets the generation answer whose promotion was recorded last, if a crash came in between.
+
+        Args:
+            in_force_rules: What the last promotion put in force.
+            identity: The whole identity that it named; None: whichever of those rules this release computes.
+        """
+        with self._one_at_a_time:
+            self._choice.settle(in_force_rules, identity)
+
+    def drop(self, ref: str) -> GenerationRow:
+        """Deletes a generation's rows; the log can build it again.
+
+        Raises:
+            NotFound: there is no such generation.
+            Refused: it answers, or is being built.
+        """
+        with self._one_at_a_time:
+            return self._choice.drop(ref)
+
+    def _known(self, rules: str) -> tuple[Identity, RuleSet[Any, Any]]:
+        if rules not in self._identities:
+            raise NotFound(
+                f"this release carries no rule set {rules!r}",
+                remedy=f"It carries {', '.join(sorted(self._identities))}.",
+                details={"rules": rules},
+            )
+        return self._identities[rules], self._rule_sets[rules]
+
+    def _check_building(self) -> None:
+        if self._no_building.is_set():
+            raise Unavailable("the server is stopping", remedy="Rebuild again: it goes on where this build stood.")
+
+    def _impact_at_head(self, ref: str) -> tuple[GenerationRow, GenerationRow, Impact]:
+        """The same as `impact`, after moving both as far as the log has come."""
         while True:
-            with self._one_at_a_time:
-                old = self._live_row()
-                new = self._follow(new, fold, lambda _size, _log_size: None)
+            target = self._log.head().size
+            live, candidate = self._choice.live(), self._choice.built(ref)
+            behind = [g for g in (live, candidate) if g.size < target and self.generations.computes(g)]
+            for row in behind:
+                self._move(row.id)
+            if not behind:
                 try:
-                    self.generations.replace(new, old)
+                    return live, candidate, self._choice.impact(live, candidate)
                 except Moved:
                     continue
-                self._live = None
-                return replace(new, status=LIVE)
 
-    def _advance(self, row: GenerationRow, fold: Fold) -> GenerationRow:
-        """One page of events into one generation."""
-        head = self._log.head().size
-        match = Filter(types=tuple(sorted(fold.types)))
-        events = self._log.store.read(row.size, head, match=match)
-        intervals = [interval for event in events for interval in fold.apply(event)]
-        rules = self._rules
-        return self.generations.advance(
-            row,
-            size=events[-1].pos + 1 if len(events) == PAGE else head,
-            environment=rules.encode_environment(fold.environment),
-            failed_events=fold.failed_events,
-            intervals=intervals,
-            facts={k: encode_kept(kept, rules.encode_facts(kept.facts)) for k, kept in fold.take_changed().items()},
-        )
+    def _move_all(self) -> bool:
+        """One page for the live generation, and for the others when it is their turn; whether any was behind."""
+        head, sizes = self._log.head().size, self.generations.sizes()
+        self._followers.forget(keep=sizes)
+        self._steps += 1
+        live_first = list(sizes)
+        for name in live_first:
+            if sizes[name] < head:
+                self._move(name)
+                if name == live_first[0] and self._steps % SHARE:
+                    break
+        return any(size < head for size in sizes.values())
 
-    def _open_live(self) -> tuple[GenerationRow, Fold]:
-        if self._live is None:
-            row = self._live_row()
-            self._live = (row, self._fold(row))
-        return self._live
-
-    def _live_row(self) -> GenerationRow:
-        row = self.generations.live()
-        if row is None:
-            raise NotFound("there is no live generation", remedy="Start the server once.")
-        return row
-
-    def _fold(self, row: GenerationRow) -> Fold:
-        """A fold that goes on where the generation stands."""
-
-        def decoded(found: dict[str, tuple[bytes, bytes]]) -> dict[str, Kept]:
-            return {key: self._kept(data, state) for key, (data, state) in found.items()}
-
-        return Fold(
-            rules=self._rules,
-            registry=self._log.registry,
-            environment=self._rules.decode_environment(row.environment),
-            load=lambda keys: decoded(self.generations.load(row.id, keys)),
-            load_all=lambda: decoded(self.generations.load_all(row.id)),
-            failed_events=row.failed_events,
-        )
-
-    def _kept(self, data: bytes, state: bytes) -> Kept:
-        failed, facts = decode_kept(data)
-        return Kept(self._rules.decode_facts(facts), state, failed)
-
-    def _start_environment(self) -> bytes:
-        return self._rules.encode_environment(self._rules.initial_environment())
+    def _move(self, generation_id: str) -> None:
+        """One page for one generation, if this release moves it."""
+        if generation_id not in self.generations.sizes():
+            return
+        try:
+            self._followers.move(generation_id, self._log.head().size)
+        except Moved:
+            self._rival = True
 
     def _run(self) -> None:
-        before = -1
         while not self._stopping.is_set():
             try:
                 started = time.monotonic()
-                size = self.step()
+                with self._one_at_a_time:
+                    moved = self._move_all()
                 self._pause(time.monotonic() - started)
-                if size in {before, self._log.head().size}:
+                if not moved:
                     self._log.growth.wait()
-                before = size
                 if self._rival:
                     self._watch()
             except Exception:  # a fault of the database must not end the projector
                 if not self._stopping.is_set():
                     log.exception("projector failed, trying again")
-                self._live = None
                 self._stopping.wait(RETRY_SECONDS)
 
     def _pause(self, step_seconds: float) -> None:
@@ -275,10 +285,10 @@ class Projector:
 
     def _watch(self) -> None:
         """While another projector keeps up, two at work would only undo each other's pages."""
-        before = -1
+        before: dict[str, int] = {}
         while not self._stopping.wait(RIVAL_SECONDS):
-            size = self._live_row().size
-            if size == before and size < self._log.head().size:
+            now, head = self.generations.sizes(), self._log.head().size
+            if any(before.get(name) == size < head for name, size in now.items()):
                 break
-            before = size
+            before = now
         self._rival = False

@@ -19,6 +19,10 @@ generation = Table(
     Column("size", BigInteger, nullable=False),
     Column("environment", LargeBinary, nullable=False),
     Column("failed_events", BigInteger, nullable=False),
+    Column("failures", Text, nullable=False),
+    Column("target", BigInteger),
+    Column("built_through", Text),
+    Column("keys_done", BigInteger, nullable=False),
 )
 
 source_interval = Table(

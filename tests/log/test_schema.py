@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from alembic import command
 from sqlalchemy import (
     Engine,
     Integer,
@@ -17,6 +18,7 @@ from sqlalchemy import (
     Text,
     create_engine,
     inspect,
+    select,
     text,
 )
 from sqlalchemy.exc import OperationalError
@@ -30,7 +32,8 @@ from ledger.log.sqlite import sqlite_engine
 from ledger.projections import tables as projection_tables
 from tests.support.databases import fresh_database
 
-HEAD = "0001"
+REVISIONS = ["0001", "0002"]
+HEAD = REVISIONS[-1]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -48,13 +51,13 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
 
 
 def test_an_upgrade_names_what_it_applied_and_a_second_one_applies_nothing(engine: Engine) -> None:
-    assert schema.upgrade(engine) == [HEAD]
+    assert schema.upgrade(engine) == REVISIONS
     assert schema.upgrade(engine) == []
     schema.check(engine)
 
 
 def test_a_database_without_the_schema_is_refused_with_the_remedy(engine: Engine) -> None:
-    with pytest.raises(LedgerError, match="at revision none, this release needs 0001") as caught:
+    with pytest.raises(LedgerError, match="at revision none, this release needs 0002") as caught:
         schema.check(engine)
 
     assert caught.value.reason == "SCHEMA_VERSION"
@@ -87,7 +90,25 @@ def test_an_upgrade_that_fails_on_the_way_leaves_nothing_behind(engine: Engine) 
 
     with engine.begin() as connection:
         connection.execute(text("DROP TABLE source_facts"))
-    assert schema.upgrade(engine) == [HEAD]
+    assert schema.upgrade(engine) == REVISIONS
+
+
+def test_a_generation_of_the_first_release_stays_when_the_schema_grows(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to_head = command.upgrade
+    monkeypatch.setattr(command, "upgrade", lambda config, _head: to_head(config, "0001"))
+    schema.upgrade(engine)
+    monkeypatch.undo()
+    with engine.begin() as connection:
+        row = "('g', 'sources', 'r', 'd', 'f', 'u', 'live', 7, '', 1)"
+        connection.execute(text(f"INSERT INTO generation VALUES {row}"))
+
+    assert schema.upgrade(engine) == ["0002"]
+    with engine.connect() as connection:
+        found = connection.execute(select(projection_tables.generation)).one()
+    assert (found.id, found.size, found.failed_events) == ("g", 7, 1)
+    assert (found.failures, found.target, found.built_through, found.keys_done) == ("{}", None, None, 0)
 
 
 def test_many_starters_at_once_apply_the_schema_once(engine: Engine) -> None:
@@ -106,7 +127,7 @@ def test_many_starters_at_once_apply_the_schema_once(engine: Engine) -> None:
     with ThreadPoolExecutor(starters) as pool:
         applied = list(pool.map(start, range(starters)))
 
-    assert sorted(applied) == [[]] * (starters - 1) + [[HEAD]]
+    assert sorted(applied) == [[]] * (starters - 1) + [REVISIONS]
     schema.check(engine)
 
 

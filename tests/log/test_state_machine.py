@@ -345,4 +345,4 @@ def test_the_machine_sees_a_log_that_is_wrong(migrated_sqlite: bytes, tmp_path: 
         return Wrong(path)
 
     with pytest.raises((AssertionError, ExceptionGroup)):
-        run_machine(opened, clean, examples=10, phases=(Phase.generate,))
+        run_machine(opened, clean, examples=60, phases=(Phase.generate,))

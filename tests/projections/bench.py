@@ -1,21 +1,24 @@
-"""A log with a projection on it, without a server: what is appended is not judged, so any history can be told."""
+"""A log with its generations, without a server: what is appended is not judged, so any history can be told."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import orjson
 from sqlalchemy import text
 
 from ledger.client.drafts import Draft
 from ledger.core import strictjson
+from ledger.core.ids import sha256_hex
 from ledger.events import REGISTRY
 from ledger.log import schema
 from ledger.log.log import Log
+from ledger.log.model import StoredEvent
 from ledger.log.ports import Store
 from ledger.log.postgres import PostgresStore
 from ledger.log.sqlite import SqliteStore, sqlite_engine
@@ -24,25 +27,38 @@ from ledger.projections.generations import GenerationRow, Identity
 from ledger.projections.projector import Projector
 from ledger.rules import RuleSet, source_of
 from ledger.rules.atlas_page_1 import RULES
+from tests.projections.histories import LISTED, Teller
+from tests.rules import builders
+from tests.server.doors import of
 
-IDENTITY = Identity("atlas-page-1", "a" * 64, "b" * 64, "c" * 64)
 States = dict[str, bytes]
+Rules = RuleSet[Any, Any]
+
+
+def identity_of(rules: str, fold: str = "b") -> Identity:
+    return Identity(rules, sha256_hex(rules.encode()), fold * 64, "c" * 64)
+
+
+IDENTITY = identity_of(RULES.id)
 
 
 class Bench:
     """One log and a projector that moves only when it is told to."""
 
-    def __init__(self, store: Store, rules: RuleSet[Any, Any] = RULES) -> None:
+    def __init__(self, store: Store, *rules: Rules) -> None:
+        """The first of the rule sets answers."""
         store.create("bench")
-        self.rules = rules
+        self.rule_sets = {r.id: r for r in rules or (RULES,)}
+        self.rules = (rules or (RULES,))[0]
         self.log = Log(store)
         self.log.start()
         self.projector = self.another_projector()
 
-    def another_projector(self, identity: Identity = IDENTITY) -> Projector:
-        """One that remembers nothing, as after a restart."""
-        projector = Projector(self.log, self.rules, identity)
-        projector.open()
+    def another_projector(self, fold: str = "b") -> Projector:
+        """One that remembers nothing, as after a restart, of a release with this fold."""
+        identities = {name: identity_of(name, fold) for name in self.rule_sets}
+        projector = Projector(self.log, identities, self.rule_sets)
+        projector.open(self.rules.id)
         return projector
 
     def append(self, *drafts: Draft) -> int:
@@ -61,21 +77,9 @@ class Bench:
         """What the live generation's rows say at a size."""
         return dict(self.projector.generations.states_at(self.live.id, size))
 
-    def history(self) -> list[States]:
+    def history(self, rules: Rules | None = None) -> list[States]:
         """What the rules show of every source at every size, told without any of the fold's short cuts."""
-        environment = self.rules.initial_environment()
-        facts: dict[str, Any] = {}
-        shown: list[States] = [{}]
-        for stored in self.log.store.read_all(0, self.log.head().size):
-            event = rule_event(stored, REGISTRY)
-            key = source_of(event.stream)
-            if event.type in self.rules.environment_types:
-                environment = self.rules.fold_environment(environment, event)
-            if key is not None:
-                facts[key] = self.rules.fold(facts.get(key, self.rules.initial_facts()), event)
-            states = {k: self.rules.show(k, f, environment) for k, f in facts.items()}
-            shown.append({k: strictjson.dumps(s) for k, s in states.items() if s is not None})
-        return shown
+        return told(self.log.store.read_all(0, self.log.head().size), rules or self.rules)
 
     def damage(self, key: str) -> None:
         """Changes a stored state behind the projector's back."""
@@ -86,14 +90,98 @@ class Bench:
             )
             assert changed.rowcount == 1
 
+    def forbid_facts_of(self, key: str) -> None:
+        """From here on the database refuses a source's facts, as a full disk would."""
+        with self.log.store.write_gate, self.log.store.engine.begin() as connection:
+            if self.log.store.dialect == "sqlite":
+                sql = (
+                    f"CREATE TRIGGER forbid BEFORE INSERT ON source_facts WHEN new.key = '{key}'"
+                    " BEGIN SELECT RAISE(ABORT, 'forbidden'); END"
+                )
+            else:
+                sql = f"ALTER TABLE source_facts ADD CONSTRAINT forbidden CHECK (key <> '{key}') NOT VALID"
+            connection.execute(text(sql.replace(":", r"\:")))
+
+    def permit_facts(self) -> None:
+        sql = "DROP TRIGGER forbid"
+        if self.log.store.dialect == "postgresql":
+            sql = "ALTER TABLE source_facts DROP CONSTRAINT forbidden"
+        with self.log.store.write_gate, self.log.store.engine.begin() as connection:
+            connection.execute(text(sql))
+
     def close(self) -> None:
         self.projector.close()
         self.log.close()
 
 
+def told(log: Iterable[StoredEvent], rules: Rules) -> list[States]:
+    """What is shown after each event: every event once, from the first again where one is taken back."""
+    events: dict[int, StoredEvent] = {}
+    gone: set[int] = set()
+    shown: list[States] = [{}]
+    prefix = _Told(rules)
+    for stored in log:
+        events[stored.pos] = stored
+        if (lost := _lost(stored, events, gone)) is not None:
+            gone.add(lost)
+            prefix = _Told(rules)
+            for event in events.values():
+                if event.pos not in gone:
+                    prefix.take(event)
+        else:
+            prefix.take(stored)
+        shown.append(prefix.states())
+    return shown
+
+
+def _lost(stored: StoredEvent, events: dict[int, StoredEvent], gone: set[int]) -> int | None:
+    """The position that an event takes back, if it is a disregard that holds."""
+    if stored.type != "event.disregarded":
+        return None
+    said = orjson.loads(stored.payload or b"")
+    pos = said["pos"]
+    if pos >= stored.pos or pos in gone or pos not in events or events[pos].id != said["event"]:
+        return None
+    decides = events[pos].stream.partition("/")[0] in {"source", "origin", "alias", "policy"}
+    return pos if decides else None
+
+
+class _Told:
+    """A prefix of the log as the rules alone see it."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._environment = rules.initial_environment()
+        self._facts: dict[str, Any] = {}
+
+    def take(self, stored: StoredEvent) -> None:
+        event = rule_event(stored, REGISTRY)
+        key = source_of(event.stream)
+        if event.type in self._rules.environment_types:
+            self._environment = self._rules.fold_environment(self._environment, event)
+        if key is not None:
+            self._facts[key] = self._rules.fold(self._facts.get(key, self._rules.initial_facts()), event)
+
+    def states(self) -> States:
+        states = {k: self._rules.show(k, f, self._environment) for k, f in self._facts.items()}
+        return {k: strictjson.dumps(s) for k, s in states.items() if s is not None}
+
+
+def listed(opened: Bench) -> None:
+    """Puts the first source into the catalogue."""
+    teller = Teller()
+    for step in LISTED:
+        opened.append(*teller.tell(step))
+    opened.projector.catch_up()
+
+
+def suspicion(number: int) -> Draft:
+    return of(builders.suspected(f"d{number % 7}"), id=f"s{number}")
+
+
 @contextmanager
-def bench(store: Store, rules: RuleSet[Any, Any] = RULES) -> Iterator[Bench]:
-    made = Bench(store, rules)
+def bench(store: Store, *rules: Rules) -> Iterator[Bench]:
+    made = Bench(store, *rules)
     try:
         yield made
     finally:
@@ -121,12 +209,12 @@ def _migrated() -> bytes:
 
 
 @contextmanager
-def sqlite_bench(rules: RuleSet[Any, Any] = RULES) -> Iterator[Bench]:
-    with empty_sqlite() as path, bench(SqliteStore(path), rules) as made:
+def sqlite_bench(*rules: Rules) -> Iterator[Bench]:
+    with empty_sqlite() as path, bench(SqliteStore(path), *rules) as made:
         yield made
 
 
 @contextmanager
-def postgres_bench(uri: str, rules: RuleSet[Any, Any] = RULES) -> Iterator[Bench]:
-    with bench(PostgresStore(uri), rules) as made:
+def postgres_bench(uri: str, *rules: Rules) -> Iterator[Bench]:
+    with bench(PostgresStore(uri), *rules) as made:
         yield made

@@ -14,13 +14,16 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from ledger.client.drafts import Draft
-from tests.rules import builders
+from ledger.events.administration import EventDisregarded
+from ledger.events.reviews import TagRetracted
+from ledger.rules.atlas_page_1 import V2
+from tests.rules import builders, ledger_1_builders
 from tests.server.doors import alias, of
 
 SOURCES = (builders.SOURCE, f"{builders.ORIGIN}:two", "Elsewhere:three")
 ORIGINS = (builders.ORIGIN, "Elsewhere")
 DEFECTS = ("d1", "d2")
-REVIEWS = (builders.good, builders.some_issues, builders.bad, builders.fixed)
+REVIEWS = (ledger_1_builders.good, builders.some_issues, builders.bad, builders.fixed)
 
 
 @dataclass(frozen=True)
@@ -32,13 +35,17 @@ class Step:
     variant: int
     fold: bool
     restart: bool
+    target: int = 0
+    """Of a disregard: which earlier event it names."""
 
 
 class Teller:
-    """Turns steps into drafts, and remembers what later ones may refer to."""
+    """Turns steps into drafts, and remembers what later ones may refer to. The log must have been empty before."""
 
     def __init__(self) -> None:
         self._count = 0
+        self._ids: list[str] = []
+        """Of every event, by position."""
         self._refreshes: dict[str, int] = defaultdict(int)
         self._parts: dict[str, list[str]] = defaultdict(list)
         self._closed: dict[str, str] = {}
@@ -53,8 +60,22 @@ class Teller:
             "supersede": self._supersede, "suspect": self._suspect, "confirm": self._confirm,
             "withdraw": self._withdraw, "reopen": self._reopen, "validate": self._validate, "resolve": self._resolve,
             "measure": self._measure, "define": self._define, "adopt": self._adopt, "alias": self._alias,
+            "attest": self._attest, "follow up": self._follow_up, "give context": self._give_context,
+            "tag": self._tag, "untag": self._untag,
         }  # fmt: skip
-        return kinds[step.kind](SOURCES[step.source], step.variant)
+        if step.kind == "disregard":
+            drafts = [self._disregard(step.target, step.variant)]
+        else:
+            drafts = kinds[step.kind](SOURCES[step.source], step.variant)
+        self._ids += [draft.id for draft in drafts]
+        return drafts
+
+    def _disregard(self, target: int, variant: int) -> Draft:
+        """Of any event before; of one that is not there yet, or of another id than stands there, now and then."""
+        last = len(self._ids)
+        pos = last + target % 3 if variant == 3 and target % 2 else target % max(last, 1)
+        named = self._ids[pos] if pos < last and not (variant == 3 and target % 4 == 0) else "another"
+        return self._draft(EventDisregarded(pos=pos, event=named, reason="It was wrong."), "ledger")
 
     def _draft(self, payload: BaseModel, stream: str, *, sample: bool = False) -> Draft:
         self._count += 1
@@ -148,26 +169,57 @@ class Teller:
         return [self._draft(said, f"source/{source}")]
 
     def _measure(self, source: str, variant: int) -> list[Draft]:
-        protocol = (builders.V2.protocol, "other")[variant == 1]
+        protocol = (V2.protocol, "other")[variant == 1]
         return [self._draft(builders.report(protocol=protocol, atlas_id=source), f"source/{source}")]
 
     def _define(self, _source: str, variant: int) -> list[Draft]:
-        name = (builders.V2.protocol, "other")[variant % 2]
+        name = (V2.protocol, "other")[variant % 2]
         draft = self._draft(builders.defined(name), "policy/protocols")
         self._definition = draft.id
         return [draft]
 
     def _adopt(self, _source: str, variant: int) -> list[Draft]:
-        name = (builders.V2.protocol, "other")[variant % 2]
+        name = (V2.protocol, "other")[variant % 2]
         return [self._draft(builders.adopted(self._definition, name), "policy/protocols")]
 
-    def _alias(self, _source: str, _variant: int) -> list[Draft]:
-        self._count += 1
-        return [alias("x", f"h{self._count}")]
+    def _alias(self, source: str, variant: int) -> list[Draft]:
+        """A fact that no rule looks at, or a name of one source, then of others."""
+        if variant == 3:
+            self._count += 1
+            return [alias("x", f"h{self._count}")]
+        mapped = ledger_1_builders.alias("mirror", *(source, *SOURCES)[: variant + 1], status="ambiguous")
+        return [self._draft(mapped, "alias/mirror")]
+
+    def _attest(self, source: str, variant: int) -> list[Draft]:
+        """Equal data, then other data of the same subject, code that changed, and code that did not."""
+        revisions = {"executed_revision": builders.DATA, "current_revision": "data-2"}
+        said = (
+            lambda: ledger_1_builders.same_data(**revisions),
+            lambda: ledger_1_builders.same_data(equal=False, **revisions),
+            lambda: ledger_1_builders.same_execution(equal=False),
+            ledger_1_builders.same_code,
+        )[variant]()
+        return [self._draft(said, f"source/{source}")]
+
+    def _follow_up(self, source: str, variant: int) -> list[Draft]:
+        state = "incomplete" if variant == 3 else "complete"
+        return [self._draft(ledger_1_builders.followup(f"f{variant}", state=state), f"source/{source}")]
+
+    def _give_context(self, source: str, variant: int) -> list[Draft]:
+        return [self._draft(ledger_1_builders.context(solved=variant), f"source/{source}")]
+
+    def _tag(self, source: str, variant: int) -> list[Draft]:
+        """Without a collection; the second assignment supersedes the first."""
+        said = ledger_1_builders.tagged(None, f"t{variant}", f"value {variant}", "t0" if variant == 1 else None)
+        return [self._draft(said, f"source/{source}")]
+
+    def _untag(self, source: str, variant: int) -> list[Draft]:
+        return [self._draft(TagRetracted(assignment_id=f"t{variant}", reason=None), f"source/{source}")]
 
 
 KINDS = ("list", "revise", "retire", "reinstate", "close", "close", "review", "unclosed review", "supersede", "suspect",
-         "confirm", "withdraw", "reopen", "validate", "resolve", "measure", "define", "adopt", "alias")  # fmt: skip
+         "confirm", "withdraw", "reopen", "validate", "resolve", "measure", "define", "adopt", "alias", "attest",
+         "follow up", "give context", "tag", "untag", "disregard", "disregard")  # fmt: skip
 
 steps = st.builds(
     Step,
@@ -176,6 +228,7 @@ steps = st.builds(
     variant=st.integers(0, 3),
     fold=st.booleans(),
     restart=st.sampled_from((False, False, True)),
+    target=st.integers(0, 200),
 )
 histories = st.lists(steps, min_size=3, max_size=40)
 

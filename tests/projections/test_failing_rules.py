@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 
+from ledger.client.drafts import Draft
 from ledger.events import REGISTRY
+from ledger.events.administration import EventDisregarded
 from ledger.events.catalogue import CatalogueSynced
 from ledger.events.policy import ProtocolAdopted
-from ledger.projections.folding import FAILED_RULE, Fold, Kept
+from ledger.projections.folding import BROKEN_RULE, FAILED_RULE, Folder, plain
+from ledger.projections.prefix import states_of_prefix
+from ledger.projections.rows import LogHistory
+from ledger.projections.timelines import fold_streams, read_timeline
 from ledger.rules import RuleEvent, State
 from ledger.rules.atlas_page_1.environment import Environment
 from ledger.rules.atlas_page_1.model import Facts
 from ledger.rules.atlas_page_1.rule_set import AtlasPage1
-from tests.projections.bench import Bench, sqlite_bench
+from tests.projections.bench import Bench, listed, sqlite_bench
 from tests.projections.conftest import Opener
-from tests.projections.histories import LISTED, Teller
 from tests.rules import builders
 from tests.server.doors import of
 
@@ -51,62 +54,98 @@ class FailsInTouched(AtlasPage1):
         return super().touched(environment, event)
 
 
-def listed(opened: Bench) -> None:
-    teller = Teller()
-    for step in LISTED:
-        opened.append(*teller.tell(step))
-    opened.projector.catch_up()
-
-
 def shown(opened: Bench, size: int | None = None) -> dict[str, Any]:
     states = opened.shown_at(opened.live.size if size is None else size)
     state: dict[str, Any] = orjson.loads(states[builders.SOURCE])
     return state
 
 
-def failures_of(state: dict[str, Any]) -> list[list[int]]:
-    return [r["events"] for r in state["reasons"] if r["rule"] == FAILED_RULE]
+def failures_of(state: dict[str, Any], rule: str = FAILED_RULE) -> list[list[int]]:
+    return [r["events"] for r in state["reasons"] if r["rule"] == rule]
 
 
-@pytest.mark.parametrize("rules", [FailsInFold, FailsInShow])
-def test_an_event_that_the_rules_cannot_take_becomes_a_state_that_names_it(rules: type, open_bench: Opener) -> None:
-    with open_bench(rules()) as opened:
+def test_an_event_that_the_rules_cannot_take_becomes_a_state_that_names_it_for_as_long_as_it_counts(
+    open_bench: Opener,
+) -> None:
+    with open_bench(FailsInFold()) as opened:
         listed(opened)
         before = opened.live.size
-        pos = opened.append(of(builders.suspected("d1"))) - 1
+        pos = opened.append(of(builders.suspected("d1"), id="bad")) - 1
         opened.projector.catch_up()
         assert failures_of(shown(opened)) == [[pos]]
         assert failures_of(shown(opened, before)) == []
         assert shown(opened)["suspected_defects"] == []
         assert opened.live.failed_events == 1
 
-        opened.append(of(builders.suspected("d2")) if rules is FailsInShow else of(builders.confirmed("d2")))
-        opened.append(of(builders.withdrawn("d1")) if rules is FailsInShow else of(builders.withdrawn("d2")))
+        opened.append(of(builders.confirmed("d2")), of(builders.withdrawn("d2")))
         opened.projector.catch_up()
-        assert pos in failures_of(shown(opened))[0], "what failed once is said for ever"
-        assert opened.live.size == opened.log.head().size
+        assert failures_of(shown(opened)) == [[pos]], "later events do not mend it"
+        size = opened.append(disregard(pos, "bad"))
+        opened.projector.catch_up()
+        assert failures_of(shown(opened, size - 1)) == [[pos]]
+        assert failures_of(shown(opened)) == []
+        assert opened.live.failed_events == 0
 
 
-@pytest.mark.parametrize("rules", [FailsInFold, FailsInShow, FailsInEnvironment, FailsInTouched])
+def test_while_the_rules_cannot_derive_a_state_the_last_good_one_is_shown_and_since_when(open_bench: Opener) -> None:
+    with open_bench(FailsInShow()) as opened:
+        listed(opened)
+        good = shown(opened)
+        pos = opened.append(of(builders.suspected("d1"))) - 1
+        opened.append(of(builders.suspected("d2")))
+        opened.projector.catch_up()
+        broken = shown(opened)
+        assert failures_of(broken, BROKEN_RULE) == [[pos]]
+        assert {**broken, "reasons": []} == {**good, "reasons": []}
+        assert opened.live.failed_events == 1
+
+        opened.append(of(builders.withdrawn("d1")))
+        opened.projector.catch_up()
+        assert failures_of(shown(opened), BROKEN_RULE) == []
+        assert [d["id"] for d in shown(opened)["suspected_defects"]] == ["d2"], (
+            "nothing of what came in between is lost"
+        )
+        assert opened.live.failed_events == 0
+
+
+class FailsOnTheProtocol(AtlasPage1):
+    """Cannot show anything under another protocol: a disregard of its adoption mends every source at once."""
+
+    def show(self, source_id: str, facts: Facts, environment: Environment) -> State | None:
+        if environment.adopted is not None and environment.adopted.protocol == "other":
+            raise ZeroDivisionError
+        return super().show(source_id, facts, environment)
+
+
+EVERY_FAULT = [FailsInFold, FailsInShow, FailsInEnvironment, FailsInTouched, FailsOnTheProtocol]
+
+
+@pytest.mark.parametrize("rules", EVERY_FAULT)
 @pytest.mark.parametrize("every", [1, 2, 100])
-def test_failures_are_the_same_in_pages_of_any_size_after_a_restart_and_in_a_rebuild(rules: type, every: int) -> None:
+def test_failures_are_the_same_in_pages_of_any_size_after_a_restart_in_a_rebuild_and_from_the_log(
+    rules: type, every: int
+) -> None:
     with sqlite_bench(rules()) as opened:
         listed(opened)
+        start = opened.log.head().size
         payloads = [builders.suspected("d1"), builders.suspected("d1"), builders.confirmed("d1"),
-                    builders.adopted("none"), builders.suspected("d2"), builders.withdrawn("d1"),
-                    builders.synced("late"), builders.report()]  # fmt: skip
-        for number, payload in enumerate(payloads):
-            opened.append(of(payload))
+                    builders.adopted("none"), builders.suspected("d2"), builders.adopted("none", "other"),
+                    builders.report(), builders.withdrawn("d1"), builders.synced("late"), builders.report()]  # fmt: skip
+        drafts = [of(payload, id=f"f{number}") for number, payload in enumerate(payloads)]
+        drafts += [disregard(start + number, f"f{number}") for number in (1, 0, 5, 3, 4)]
+        for number, draft in enumerate(drafts):
+            opened.append(draft)
             if number % every == 0:
                 opened.projector = opened.another_projector()
                 opened.projector.catch_up()
         opened.projector.catch_up()
         live = opened.live
         rows = [opened.shown_at(size) for size in range(live.size + 1)]
-        assert live.failed_events > 0
+        assert any(b".failed" in state for states in rows for state in states.values()) or live.failed_events
         rebuilt = opened.projector.rebuild()
         assert (rebuilt.equal, rebuilt.generation.failed_events) == (True, live.failed_events)
         assert [opened.shown_at(size) for size in range(live.size + 1)] == rows
+        assert [states_of_prefix(opened.log, opened.rules, size) for size in range(live.size + 1)] == rows
 
 
 def test_a_failure_in_the_environment_leaves_it_as_it_was(open_bench: Opener) -> None:
@@ -118,19 +157,37 @@ def test_a_failure_in_the_environment_leaves_it_as_it_was(open_bench: Opener) ->
         assert opened.live.failed_events == 1
 
 
+class FailsOnRevisions(AtlasPage1):
+    def fold_environment(self, environment: Environment, event: RuleEvent) -> Environment:
+        if event.type == "source.revised":
+            raise KeyError("row")
+        return super().fold_environment(environment, event)
+
+
+def test_a_part_that_only_the_environment_cannot_take_is_named_by_its_source(open_bench: Opener) -> None:
+    with open_bench(FailsOnRevisions()) as opened:
+        listed(opened)
+        pos = opened.append(of(builders.revised("c9"), f"source/{builders.SOURCE}")) - 1
+        opened.append(of(builders.suspected("d1")))
+        opened.projector.catch_up()
+        assert failures_of(shown(opened)) == [[pos]]
+        assert opened.live.failed_events == 1
+        assert opened.projector.rebuild().equal
+
+
 def test_an_event_whose_payload_is_gone_is_named_in_the_state() -> None:
     with sqlite_bench() as opened:
         listed(opened)
         opened.append(of(builders.suspected()))
-        events = list(opened.log.store.read_all(0, opened.log.head().size))
-        fold = Fold(
-            rules=opened.rules,
-            registry=REGISTRY,
-            environment=opened.rules.initial_environment(),
-            load=lambda _keys: {},
-            load_all=dict[str, Kept],
-        )
-        for event in events[:-1]:
-            fold.apply(event)
-        (interval,) = fold.apply(replace(events[-1], payload=None))
-        assert failures_of(orjson.loads(interval.state)) == [[events[-1].pos]]
+        *before, last = map(plain, opened.log.store.read_all(0, opened.log.head().size))
+        gone = (*last[:-1], None)
+        folder = Folder(opened.rules, REGISTRY)
+        line = read_timeline(folder, before, LogHistory(opened.log.store, folder))
+        mine = [row for row in (*before, gone) if row[3] == f"source/{builders.SOURCE}"]
+        (folded,) = fold_streams(opened.rules, REGISTRY, line, [(f"source/{builders.SOURCE}", mine)])
+        assert folded.failures == 1
+        assert failures_of(orjson.loads(folded.intervals[-1].state)) == [[last[0]]]
+
+
+def disregard(pos: int, event: str) -> Draft:
+    return of(EventDisregarded(pos=pos, event=event, reason="It was wrong."), "ledger")
