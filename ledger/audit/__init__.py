@@ -1,1 +1,6 @@
-"""Questions over history, each at explicit coordinates that the answer echoes."""
+"""Questions over history, each at explicit coordinates that the answer echoes.
+
+`coordinates` says where an answer stands, `states` what is shown there, from rows or folded from the log, `listings`
+what a list is picked by. A question is a module over these: `sources`, `judgments` (with `agreement`), `timeline`,
+`diff`, `why`, `queue`. Whatever is kept in memory here can be thrown away: it is read from the log again.
+"""

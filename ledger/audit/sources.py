@@ -1,61 +1,34 @@
-"""Questions about sources: one, all that pass a filter, and why.
+"""Questions about sources: one, and all that pass a filter.
 
 A state is JSON as the fold wrote it; nothing here computes it again, and an explanation is what the fold recorded with
-it. When the generation that answers is replaced in the midst of a question, `Moved` is raised: take the moment again.
+it. When the generation that answers is dropped in the midst of a question, `Moved` is raised: take the moment again.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final
+from typing import Final
 
-import msgspec
 import orjson
 
-from ledger.audit.coordinates import At, Moment
+from ledger.audit.briefs import SourceFilter
+from ledger.audit.coordinates import Moment
+from ledger.audit.listings import Listings
+from ledger.audit.pages import Room, encode_token
+from ledger.audit.reading import Check, go_on
+from ledger.audit.states import Shelf, State
+from ledger.audit.wording import quoted
 from ledger.core.errors import InvalidInput, NotFound
+from ledger.core.text import is_header_text
+from ledger.log import limits
 from ledger.log.log import Log
 from ledger.log.model import StoredEvent
 from ledger.projections.generations import Generations
 
-MAX_PAGE: Final = 1_000
-State = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class SourceFilter:
-    """Which sources to list. Empty fields match everything; several values of one field are alternatives."""
-
-    origins: frozenset[str] = frozenset()
-    families: frozenset[str] = frozenset()
-    qualities: frozenset[str] = frozenset()
-    difficulties: frozenset[str] = frozenset()
-    atlas_statuses: frozenset[str] = frozenset()
-    has_open_defects: bool | None = None
-    is_benchmark: bool | None = None
-    search: str = ""
-    include_retired: bool = False
-
-    def takes(self, state: State) -> bool:
-        return (
-            (self.include_retired or not state["retired"])
-            and (not self.origins or state["origin"] in self.origins)
-            and (not self.families or state["family"] in self.families)
-            and (not self.qualities or state["quality"] in self.qualities)
-            and (not self.difficulties or state["difficulty"]["status"] in self.difficulties)
-            and (not self.atlas_statuses or state["atlas_status"] in self.atlas_statuses)
-            and (self.has_open_defects is None or bool(state["open_defects"]) == self.has_open_defects)
-            and (self.is_benchmark is None or state["is_benchmark"] == self.is_benchmark)
-            and self._finds(state)
-        )
-
-    def _finds(self, state: State) -> bool:
-        if not self.search:
-            return True
-        wanted = self.search.casefold()
-        return any(wanted in str(state[name] or "").casefold() for name in ("id", "name", "dataset_id", "family"))
+QUESTION: Final = "sources"
+STATES_A_QUERY: Final = 200
+"""Whole states that are read at once."""
 
 
 @dataclass(frozen=True)
@@ -67,16 +40,13 @@ class Page:
     next_token: str = ""
 
 
-_Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
-_Token = tuple[_Number, bool, str, _Number]
-
-
 class Sources:
-    """Answers from the interval rows of the generation that the coordinates name."""
+    """Answers about what is shown of sources."""
 
     def __init__(self, log: Log, generations: Generations) -> None:
-        self._log = log
-        self._generations = generations
+        self.log = log
+        self.shelf = Shelf(log, generations)
+        self._listings = Listings(self.shelf)
 
     def one(self, source_id: str, moment: Moment) -> State:
         """One source's state.
@@ -85,57 +55,64 @@ class Sources:
             InvalidInput: if the id is empty.
             NotFound: it did not exist at the moment.
         """
-        if not source_id:
-            raise InvalidInput("the id of the source is empty", remedy="Give the id as `ledger source list` shows it.")
-        rows = [] if moment.generation is None else self._generations.states_at(
-            moment.generation.id, moment.size, source_id
-        )  # fmt: skip
-        if not rows:
+        self.check_id(source_id, moment)
+        found = self.shelf.states(moment).one(source_id)
+        if found is None:
             raise self._unknown(source_id, moment)
-        state: State = orjson.loads(rows[0][1])
+        state: State = orjson.loads(found)
         return state
 
+    def check_id(self, source_id: str, moment: Moment) -> None:
+        """What no source can be called is not asked of the database, which might not even take it.
+
+        Raises:
+            InvalidInput: if the id is empty.
+            NotFound: no source can have it.
+        """
+        if not source_id:
+            raise InvalidInput("the id of the source is empty", remedy="Give the id as `ledger source list` shows it.")
+        if not is_header_text(source_id, limits.STREAM_BYTES):
+            raise self._unknown(source_id, moment)
+
     def _unknown(self, source_id: str, moment: Moment) -> NotFound:
-        later = " It may have been declared later than this moment." if moment.size < self._log.head().size else ""
+        later = " It may have been declared later than this moment." if moment.size < self.log.head().size else ""
         return NotFound(
-            f"there is no source {source_id!r} at size {moment.size}",
+            f"there is no source {quoted(source_id)!r} at size {moment.size}",
             remedy=f"`ledger source list --retired` names them all; ids are case sensitive.{later}",
-            details={"id": source_id, "size": str(moment.size)},
+            details={"id": quoted(source_id), "size": str(moment.size)},
         )
 
-    def page(self, moment: Moment, which: SourceFilter, *, page_size: int = 0, start: int = 0) -> Page:
-        """The sources that pass, by origin, then id, from the one with the number `start`."""
-        if moment.generation is None:
-            return Page()
-        rows = self._generations.states_at(moment.generation.id, moment.size)
-        passing = [state for state in (orjson.loads(data) for _, data in rows) if which.takes(state)]
-        end = start + min(page_size or MAX_PAGE, MAX_PAGE)
-        token = encode_token(moment, end) if end < len(passing) else ""
-        return Page(passing[start:end], len(passing), token)
+    def passing(self, moment: Moment, which: SourceFilter, check: Check = go_on) -> Iterator[State]:
+        """The states that pass, by origin, then id."""
+        for state, _ in self._states(moment, self._keys(moment, which, check), check):
+            yield state
+
+    def page(self, moment: Moment, which: SourceFilter, *, size: int = 0, start: int = 0, check: Check = go_on) -> Page:
+        """The sources that pass, from the one with the number `start`."""
+        keys = self._keys(moment, which, check)
+        room, states = Room(size), []
+        for state, weight in self._states(moment, keys[start:], check):
+            if not room.takes(weight):
+                break
+            states.append(state)
+        end = start + len(states)
+        token = encode_token(QUESTION, which, [moment], end) if end < len(keys) else ""
+        return Page(states, len(keys), token)
+
+    def _keys(self, moment: Moment, which: SourceFilter, check: Check) -> list[str]:
+        return [brief.id for brief in self._listings.of(moment, check) if which.takes(brief)]
+
+    def _states(self, moment: Moment, keys: list[str], check: Check) -> Iterator[tuple[State, int]]:
+        """States in the order of their keys, each with its length in bytes; read as far as they are wanted."""
+        states = self.shelf.states(moment)
+        for start in range(0, len(keys), STATES_A_QUERY):
+            check()
+            some = keys[start : start + STATES_A_QUERY]
+            found = states.some(some)
+            yield from ((orjson.loads(found[key]), len(found[key])) for key in some)
 
     def events_of(self, state: State) -> list[StoredEvent]:
         """Every event that the state's reasons name, once, in log order."""
         positions = sorted({pos for reason in state["reasons"] for pos in reason["events"]})
-        found = [self._log.store.event(pos) for pos in positions]
+        found = [self.log.store.event(pos) for pos in positions]
         return [event for event in found if event is not None]
-
-
-def encode_token(moment: Moment, start: int) -> str:
-    """A page token: the coordinates of the first page, and how many sources were given."""
-    return base64.urlsafe_b64encode(orjson.dumps([moment.size, moment.final, moment.rules, start])).decode()
-
-
-def decode_token(token: str) -> tuple[At, int]:
-    """The coordinates of the first page, and the number of the source that the next one starts with.
-
-    Raises:
-        InvalidInput: if it is no token of this service.
-    """
-    try:
-        size, final, rules, start = msgspec.json.decode(base64.urlsafe_b64decode(token.encode()), type=_Token)
-    except (ValueError, binascii.Error):  # msgspec's own errors are ValueErrors
-        raise InvalidInput(
-            "the page token is not one of this service's",
-            remedy="Take next_page_token from the answer before, as it is, or leave it out.",
-        ) from None
-    return At(size=size, rules=rules, final=final), start
