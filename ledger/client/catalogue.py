@@ -1,37 +1,34 @@
 """Inventories into events: what an import or a revision changes, and nothing else.
 
-An inventory is JSONL, one source a line. A file is the whole of each origin that it names, so a source that it leaves
-out retires; a partial one says nothing of the others. An import equal to the present state plans nothing, and the same
-import planned twice is the same events with the same ids.
+A file is the whole of each origin that it names, so a source that it leaves out retires; a partial one says nothing of
+the others. An import equal to the present state plans nothing unless it is forced, and the same import planned twice is
+the same events with the same ids. What was disregarded and is published again has other ids: name it as `retracted`.
 
-    rows = read_inventory(path)
-    ref, upload = inventory_artifact(path)
-    for publication in plan_import(rows, current, by=me, partial=False, base=base, inventory=ref, uploads=[upload]):
+    inventory = inventories.read(path)
+    for publication in plan_import(inventory.rows, current, by=me, partial=False, base=base):
         writer.publish(publication)
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from ledger.client import faults
+from ledger.client.catalogue_rows import as_listed, catalogue_digest, row_digest, validated
 from ledger.client.drafts import Actor, Draft, Publication, Upload, draft, parts_of
-from ledger.client.evidence import upload_of
+from ledger.client.inventories import InventoryRevision, inventory_artifact, read_inventory
 from ledger.core import strictjson
 from ledger.core.errors import InvalidInput, Problem
 from ledger.core.ids import digest_id, sha256_hex
-from ledger.core.text import is_header_text
 from ledger.events.catalogue import (
     CatalogueRow,
     CatalogueSynced,
+    RowCount,
     SourceDeclared,
     SourceReinstated,
     SourceRetired,
@@ -39,14 +36,23 @@ from ledger.events.catalogue import (
     SyncCounts,
 )
 from ledger.events.fields import ArtifactRef
-from ledger.events.wording import words
+
+__all__ = [
+    "CurrentSource",
+    "InventoryRevision",
+    "catalogue_digest",
+    "inventory_artifact",
+    "plan_count",
+    "plan_import",
+    "plan_reinstatement",
+    "plan_retirement",
+    "plan_revision",
+    "read_inventory",
+    "row_digest",
+]
 
 RETIRED_BECAUSE: Final = "Its origin's inventory no longer lists it."
-MAX_ORIGIN: Final = 505
-"""With "origin/" before it, an origin names a stream of at most 512 bytes."""
 
-_REMEDY: Final = 'Write one JSON object a line, each with an "id" of its own and an "origin". Nothing was imported.'
-_FIELDS: Final = frozenset(CatalogueRow.model_fields) - {"extra"}
 _WITH_ROW: Final[Mapping[str, type[SourceDeclared | SourceRevised | SourceReinstated]]] = MappingProxyType(
     {"declared": SourceDeclared, "revised": SourceRevised, "reinstated": SourceReinstated}
 )
@@ -62,20 +68,13 @@ class CurrentSource:
 
 
 @dataclass(frozen=True)
-class InventoryRevision:
-    """What an inventory's owner says of its own revision of one origin."""
-
-    revision: str | None = None
-    revised_at: str | None = None
-
-
-@dataclass(frozen=True)
 class _Change:
     """One source that a refresh changes; `row` is None when it retires."""
 
     source_id: str
     verb: str
     row: CatalogueRow | None
+    reason: str = RETIRED_BECAUSE
 
 
 @dataclass(frozen=True)
@@ -87,51 +86,6 @@ class _Author:
     tags: tuple[str, ...]
 
 
-def read_inventory(path: Path) -> list[CatalogueRow]:
-    """The rows of a JSONL inventory, in the file's order. Keys without a field of their own are kept in `extra`.
-
-    Raises:
-        InvalidInput: reason INVALID_FILE, with every bad line at "FILE:LINE".
-    """
-    rows: list[CatalogueRow] = []
-    problems: list[Problem] = []
-    line_of: dict[str, int] = {}
-    for number, line in _lines(path):
-        place = f"{path}:{number}"
-        try:
-            row = _read_row(line)
-        except InvalidInput as error:
-            problems += [Problem(place, f"{p.place}: {p.message}" if p.place else p.message) for p in error.problems]
-            continue
-        if row.id in line_of:
-            problems.append(Problem(place, f"/id: {row.id} stands on line {line_of[row.id]} already"))
-        line_of.setdefault(row.id, number)
-        rows.append(row)
-    if not rows and not problems:
-        problems.append(Problem(str(path), "names no source"))
-    if problems:
-        raise faults.refused(path, "inventory", problems, remedy=_REMEDY)
-    return rows
-
-
-def inventory_artifact(path: Path) -> tuple[ArtifactRef, Upload]:
-    """The inventory's bytes as evidence: how an event cites them, and the upload that must come before."""
-    upload = upload_of(path)
-    ref = ArtifactRef(name=path.name, sha256=upload.sha256, size=upload.size, media_type="application/x-ndjson")
-    return ref, upload
-
-
-def row_digest(row: CatalogueRow) -> str:
-    """SHA-256 over what the row says; a field added later, at its default, changes no digest."""
-    return sha256_hex(strictjson.dumps(row.model_dump(exclude_defaults=True)))
-
-
-def catalogue_digest(rows: Iterable[Mapping[str, Any]]) -> str:
-    """The revision that the Atlas gives to rows: it depends on what they say, not on how the file is laid out."""
-    ordered = sorted(rows, key=lambda row: row["id"])
-    return sha256_hex(json.dumps(ordered, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode())
-
-
 def plan_import(
     rows: Iterable[CatalogueRow],
     current: Mapping[str, CurrentSource],
@@ -139,6 +93,8 @@ def plan_import(
     by: Actor,
     partial: bool,
     base: Mapping[str, str | None],
+    retracted: Mapping[str, str | None] | None = None,
+    force: bool = False,
     inventory: ArtifactRef | None = None,
     uploads: Iterable[Upload] = (),
     principal: str | None = None,
@@ -150,7 +106,9 @@ def plan_import(
 
     Args:
         current: Every source of the origins named, retired ones included, by id.
-        base: The id of each origin's last `catalogue.synced`; absent or None before the first.
+        base: The id of each origin's last `catalogue.synced` that counts; absent or None before the first.
+        retracted: The id of the last one after it that was disregarded, by origin, if any was.
+        force: An origin of which nothing differs has a refresh too, which says that it was looked at.
         uploads: The bytes of `inventory`; see `inventory_artifact`.
         revisions: What the inventory's owner says of its revision, by origin. Otherwise the revision of an origin is
             the `catalogue_digest` of its rows.
@@ -164,13 +122,15 @@ def plan_import(
         active = {i for i, source in current.items() if source.origin == origin and not source.retired}
         gone = active - listed.keys()
         changes = sorted(_changes(own, current, set() if partial else gone), key=lambda c: c.source_id)
-        if not changes:
+        if not changes and not force:
             continue
-        stated = (revisions or {}).get(origin) or InventoryRevision(catalogue_digest(map(_as_listed, own)))
+        stated = (revisions or {}).get(origin) or InventoryRevision(catalogue_digest(map(as_listed, own)))
         synced = _Closing(
             origin=origin,
             replaces=base.get(origin),
+            retracted=(retracted or {}).get(origin),
             partial=partial,
+            forced=not changes,
             row_count=len(own) + (len(gone) if partial else 0),
             unchanged=len(own) - sum(c.row is not None for c in changes),
             stated=stated,
@@ -186,6 +146,7 @@ def plan_revision(
     *,
     by: Actor,
     base: str | None,
+    retracted: str | None = None,
     row_count: int,
     dataset_revision: str | None = None,
     verifier_revision: str | None = None,
@@ -196,7 +157,8 @@ def plan_revision(
 
     Args:
         row: The row as it stands now.
-        base: The id of its origin's last `catalogue.synced`.
+        base: The id of its origin's last `catalogue.synced` that counts.
+        retracted: The id of the last one after it that was disregarded, if any was.
         row_count: How many sources its origin lists.
 
     Raises:
@@ -210,11 +172,64 @@ def plan_revision(
             remedy="Name a dataset revision, a verifier revision or both.",
             problems=[Problem(field, "not named") for field in named],
         )
-    revised = _validated({**row.model_dump(), **changed})
-    if row_digest(revised) == row_digest(row):
-        return Publication(summary=f"{row.id}: unchanged")
-    synced = _Closing(origin=row.origin, replaces=base, partial=True, row_count=row_count)
-    return _publication([_Change(row.id, "revised", revised)], synced, _Author(by, principal, tuple(tags)), ())
+    revised = validated({**row.model_dump(), **changed})
+    return _revised(
+        row, revised, _refresh_of_one(row, base, retracted, row_count), _Author(by, principal, tuple(tags)), ()
+    )
+
+
+def plan_count(
+    row: CatalogueRow,
+    count: RowCount,
+    *,
+    by: Actor,
+    base: str | None,
+    retracted: str | None = None,
+    row_count: int,
+    uploads: Iterable[Upload] = (),
+    principal: str | None = None,
+    tags: Iterable[str] = (),
+) -> Publication:
+    """One source with another count of its rows: it takes the place of the count of the same basis, and of no other."""
+    kept = [known for known in row.counts if known.basis != count.basis]
+    counted = row.model_copy(update={"counts": sorted([*kept, count], key=lambda c: c.basis)})
+    author = _Author(by, principal, tuple(tags))
+    return _revised(row, counted, _refresh_of_one(row, base, retracted, row_count), author, tuple(uploads))
+
+
+def plan_retirement(
+    row: CatalogueRow,
+    reason: str,
+    *,
+    by: Actor,
+    base: str | None,
+    retracted: str | None = None,
+    row_count: int,
+    principal: str | None = None,
+    tags: Iterable[str] = (),
+) -> Publication:
+    """One source leaves the catalogue; `row_count` counts its origin's sources while it is still listed."""
+    change = _Change(row.id, "retired", None, reason)
+    return _publication(
+        [change], _refresh_of_one(row, base, retracted, row_count - 1), _Author(by, principal, tuple(tags)), ()
+    )
+
+
+def plan_reinstatement(
+    row: CatalogueRow,
+    *,
+    by: Actor,
+    base: str | None,
+    retracted: str | None = None,
+    row_count: int,
+    principal: str | None = None,
+    tags: Iterable[str] = (),
+) -> Publication:
+    """A retired source is listed again as it was; `row_count` counts its origin's sources without it."""
+    change = _Change(row.id, "reinstated", row)
+    return _publication(
+        [change], _refresh_of_one(row, base, retracted, row_count + 1), _Author(by, principal, tuple(tags)), ()
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,56 +238,27 @@ class _Closing:
 
     origin: str
     replaces: str | None
+    retracted: str | None
     partial: bool
     row_count: int
+    forced: bool = False
     unchanged: int = 0
-    stated: InventoryRevision = InventoryRevision()
+    stated: InventoryRevision | None = None
     checked_at: str | None = None
     inventory: ArtifactRef | None = None
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines that hold something, numbered from 1."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise faults.unreadable(path, error) from None
-    return ((n, line) for n, line in enumerate(content.split(b"\n"), start=1) if line.strip())
+def _refresh_of_one(row: CatalogueRow, base: str | None, retracted: str | None, row_count: int) -> _Closing:
+    return _Closing(origin=row.origin, replaces=base, retracted=retracted, partial=True, row_count=row_count)
 
 
-def _read_row(line: bytes) -> CatalogueRow:
-    listed = strictjson.parse(line)
-    if not isinstance(listed, dict):
-        raise InvalidInput("not a row", problems=[Problem("", "not a JSON object")])
-    # A null says as little as an absent key.
-    known = {key: value for key, value in listed.items() if key in _FIELDS and value is not None}
-    extra = {key: value for key, value in listed.items() if key not in _FIELDS}
-    return _validated({**known, "extra": extra})
-
-
-def _validated(fields: dict[str, Any]) -> CatalogueRow:
-    problems = []
-    try:
-        row = CatalogueRow.model_validate(fields)
-    except ValidationError as error:
-        problems = [_problem(e) for e in error.errors(include_url=False, include_input=False)]
-    if isinstance(fields.get("origin"), str) and not is_header_text(fields["origin"], MAX_ORIGIN):
-        problems.append(Problem("/origin", f"an origin names a stream: 1 to {MAX_ORIGIN} printable ASCII characters"))
-    if problems:
-        raise InvalidInput("not a catalogue row", remedy="Correct the fields named.", problems=problems)
-    return row
-
-
-def _problem(error: Any) -> Problem:
-    message = words(error)
-    if error["loc"] == ("id",) and error["type"] == "string_pattern_mismatch":
-        message = "an id names a stream: 1 to 500 printable ASCII characters"
-    return Problem(strictjson.pointer(*error["loc"]), message)
-
-
-def _as_listed(row: CatalogueRow) -> dict[str, Any]:
-    """The row as an inventory lists it: what is known, each key at the top."""
-    return {**row.model_dump(exclude_defaults=True, exclude={"extra"}), **row.extra}
+def _revised(
+    before: CatalogueRow, after: CatalogueRow, synced: _Closing, author: _Author, uploads: tuple[Upload, ...]
+) -> Publication:
+    """One source's other row; nothing at all where it says the same."""
+    if row_digest(before) == row_digest(after):
+        return Publication(summary=f"{before.id}: unchanged")
+    return _publication([_Change(before.id, "revised", after)], synced, author, uploads)
 
 
 def _changes(
@@ -312,11 +298,12 @@ def _publication(
         origin=synced.origin,
         parts=parts_of(parts),
         replaces=synced.replaces,
+        forced=synced.forced,
         partial=synced.partial,
         row_count=synced.row_count,
         counts=counts,
-        revision=synced.stated.revision,
-        revised_at=synced.stated.revised_at,
+        revision=synced.stated.revision if synced.stated else None,
+        revised_at=synced.stated.revised_at if synced.stated else None,
         checked_at=synced.checked_at,
         inventory=synced.inventory,
     )
@@ -326,14 +313,21 @@ def _publication(
 
 def _collection_id(changes: Sequence[_Change], synced: _Closing, author: _Author) -> str:
     """Made from what changes and what it replaces, so that a refresh cut short is taken up again by the same parts."""
-    content = [[c.source_id, c.verb, row_digest(c.row) if c.row is not None else None] for c in changes]
-    return "sync-" + sha256_hex(strictjson.dumps([author.principal, synced.origin, synced.replaces, content]))[:24]
+    content = [[c.source_id, c.verb, _said_of(c)] for c in changes]
+    after = [synced.replaces] if synced.retracted is None else [synced.replaces, synced.retracted]
+    return "sync-" + sha256_hex(strictjson.dumps([author.principal, synced.origin, *after, content]))[:24]
+
+
+def _said_of(change: _Change) -> str | None:
+    if change.row is not None:
+        return row_digest(change.row)
+    return None if change.reason == RETIRED_BECAUSE else change.reason
 
 
 def _part(change: _Change, collection: str, replaces: str | None, author: _Author) -> Draft:
     payload: BaseModel
     if change.row is None:
-        payload = SourceRetired(collection=collection, reason=RETIRED_BECAUSE)
+        payload = SourceRetired(collection=collection, reason=change.reason)
     else:
         payload = _WITH_ROW[change.verb](collection=collection, row=change.row)
     return _draft(f"source.{change.verb}", f"source/{change.source_id}", payload, replaces, author)
@@ -347,4 +341,4 @@ def _draft(type_: str, stream: str, payload: BaseModel, replaces: str | None, au
 
 def _summary(origin: str, counts: SyncCounts) -> str:
     said = ", ".join(f"{number} {verb}" for verb, number in counts.model_dump().items() if number)
-    return f"{origin}: {said}"
+    return f"{origin}: {said or 'nothing differs'}"

@@ -18,7 +18,7 @@ from ledger.wire import audit_pb2
 
 _Field = Any
 """A field's descriptor: its class is another one in each implementation of protobuf."""
-COORDINATE_FIELDS = ("size", "recorded_at", "final", "rules", "redactions_through")
+COORDINATE_FIELDS = ("size", "recorded_at", "final", "rules", "rules_digest", "redactions_through", "policy_size")
 """What an answer about a source says of where it stands."""
 
 
@@ -35,7 +35,8 @@ def source_dict(source: audit_pb2.Source, coordinates: audit_pb2.AnswerCoordinat
 def coordinates_dict(coordinates: audit_pb2.AnswerCoordinates) -> dict[str, Any]:
     """Where an answer stands; rules are null while none were in force."""
     whole = to_dict(coordinates)
-    return {name: whole[name] for name in COORDINATE_FIELDS} | {"rules": coordinates.rules or None}
+    none_in_force = {"rules": coordinates.rules or None, "rules_digest": coordinates.rules_digest or None}
+    return {name: whole[name] for name in COORDINATE_FIELDS} | none_in_force
 
 
 def _is_time(field: _Field) -> bool:

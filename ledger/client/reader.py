@@ -1,8 +1,11 @@
 """Questions to a ledger: its sources at any moment, why they are shown so, and the events themselves.
 
 `at` is where to stand: None is now, an integer or digits a size (the first N events), a date or an RFC 3339 time a
-recorded moment. `rules` names a rule set, empty for the one in force there. `min_size` waits until the ledger has come
-as far: pass `Writer.size` to read what was just written. Every answer says where it stands.
+recorded moment. `rules` names a rule set, "now" for the one in force at the head, empty for the one in force there.
+`policy` is the size whose protocols and other policy count, or "head"; None: those of `at`. `min_size` waits until the
+ledger has come as far: pass `Writer.size` to read what was just written. Every answer says where it stands.
+
+    Reader(connection).source("MarinSkyRL:svamp", at="2026-10-01", rules="now", policy="head")  # now about then
 """
 
 from __future__ import annotations
@@ -18,8 +21,12 @@ from ledger.core.errors import Broken, InvalidInput, LedgerError, Unavailable
 from ledger.wire import audit_pb2, log_pb2, projections_pb2
 
 At = str | int | None
+Policy = int | str | None
+HEAD: Final = "head"
 MAX_SIZE: Final = 2**63 - 1
 PAGE_SIZE: Final = 1_000
+REBUILD_TIMEOUT: Final = 86_400.0
+"""Of a rebuild, which tells how far it is; one that was left half-way is resumed by the next."""
 
 
 def parse_at(text: str) -> audit_pb2.Coordinates:
@@ -49,12 +56,31 @@ def _no_moment(text: str, why: str) -> InvalidInput:
     )
 
 
-def coordinates(at: At = None, rules: str = "", min_size: int = 0) -> audit_pb2.Coordinates:
-    """Where to stand, as the wire has it."""
+def coordinates(at: At = None, rules: str = "", min_size: int = 0, *, policy: Policy = None) -> audit_pb2.Coordinates:
+    """Where to stand, as the wire has it.
+
+    Raises:
+        InvalidInput: reason USAGE.
+    """
     made = audit_pb2.Coordinates() if at is None else parse_at(str(at))
     made.rules = rules
     made.min_size = min_size
+    if policy == HEAD:
+        made.policy_at_head = True
+    elif policy is not None:
+        made.policy_size = _policy_size(str(policy))
     return made
+
+
+def _policy_size(text: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) <= 19 and int(text) <= MAX_SIZE:
+        return int(text)
+    raise InvalidInput(
+        f"{text[:60]!r} is no policy: the policy is that of a size",
+        reason="USAGE",
+        remedy='Give a size such as 1204, or "head" for the newest policy.',
+        details={"policy": text[:60]},
+    )
 
 
 class Reader:
@@ -69,14 +95,14 @@ class Reader:
         return self._connection.call(self._connection.log.GetInfo, log_pb2.GetInfoRequest())
 
     def source(
-        self, source_id: str, *, at: At = None, rules: str = "", min_size: int = 0
+        self, source_id: str, *, at: At = None, rules: str = "", policy: Policy = None, min_size: int = 0
     ) -> audit_pb2.SourceAsOfResponse:
         """One source as it was shown there.
 
         Raises:
             NotFound: if there was no such source.
         """
-        request = audit_pb2.SourceAsOfRequest(id=source_id, coordinates=coordinates(at, rules, min_size))
+        request = audit_pb2.SourceAsOfRequest(id=source_id, coordinates=coordinates(at, rules, min_size, policy=policy))
         return self._connection.call(self._connection.audit.SourceAsOf, request)
 
     def sources(
@@ -85,12 +111,13 @@ class Reader:
         *,
         at: At = None,
         rules: str = "",
+        policy: Policy = None,
         min_size: int = 0,
         page_size: int = PAGE_SIZE,
     ) -> Iterator[audit_pb2.ListSourcesResponse]:
         """The sources that pass the filter, by origin, then id, in pages that all stand at the same coordinates."""
         request = audit_pb2.ListSourcesRequest(
-            coordinates=coordinates(at, rules, min_size), filter=filter, page_size=page_size
+            coordinates=coordinates(at, rules, min_size, policy=policy), filter=filter, page_size=page_size
         )
         while True:
             page = self._connection.call(self._connection.audit.ListSources, request)
@@ -99,9 +126,11 @@ class Reader:
                 return
             request.page_token = page.next_page_token
 
-    def why(self, source_id: str, *, at: At = None, rules: str = "", min_size: int = 0) -> audit_pb2.WhyResponse:
+    def why(
+        self, source_id: str, *, at: At = None, rules: str = "", policy: Policy = None, min_size: int = 0
+    ) -> audit_pb2.WhyResponse:
         """Why a source is shown as it is: its reasons, and every event that they rest on."""
-        request = audit_pb2.WhyRequest(id=source_id, coordinates=coordinates(at, rules, min_size))
+        request = audit_pb2.WhyRequest(id=source_id, coordinates=coordinates(at, rules, min_size, policy=policy))
         return self._connection.call(self._connection.audit.Why, request)
 
     def events(
@@ -170,11 +199,20 @@ class Reader:
         return self._connection.call(self._connection.projections.List, projections_pb2.ListProjectionsRequest())
 
     def rebuild(
-        self, projection: str = "sources", progress: Callable[[projections_pb2.RebuildResponse], object] | None = None
+        self,
+        projection: str = "sources",
+        progress: Callable[[projections_pb2.RebuildResponse], object] | None = None,
+        *,
+        rules: str = "",
+        processes: int = 0,
     ) -> projections_pb2.RebuildResult:
-        """Folds the log again from its first event; `progress` is called with every message on the way."""
-        request = projections_pb2.RebuildRequest(projection=projection)
-        for message in self._connection.stream(self._connection.projections.Rebuild, request):
+        """Folds the log again from its first event; `progress` is called with every message on the way.
+
+        Without `rules` those in force; without `processes` as many as the server finds fit.
+        """
+        request = projections_pb2.RebuildRequest(projection=projection, rules=rules, processes=processes)
+        call = self._connection.projections.Rebuild
+        for message in self._connection.stream(call, request, timeout=REBUILD_TIMEOUT):
             if progress is not None:
                 progress(message)
             if message.HasField("result"):
@@ -182,6 +220,42 @@ class Reader:
         raise LedgerError(
             "the server ended the rebuild without a result", remedy="Look at the server's log and start it again."
         )
+
+    def diff_generation(self, ref: str, *, page_size: int = PAGE_SIZE) -> projections_pb2.GenerationDiffResponse:
+        """What would change for readers if a generation took over: all pages of it as one.
+
+        `ref` is a generation's id or a rule set's.
+
+        Raises:
+            NotFound: if there is no such generation.
+            Refused: reason DIFF_MOVED, if the log grew so that the pages do not belong together.
+        """
+        request = projections_pb2.GenerationDiffRequest(generation=ref, page_size=page_size)
+        whole = self._connection.call(self._connection.projections.Diff, request)
+        while whole.next_page_token:
+            request.page_token = whole.next_page_token
+            page = self._connection.call(self._connection.projections.Diff, request)
+            whole.changes.extend(page.changes)
+            whole.next_page_token = page.next_page_token
+        return whole
+
+    def promote(
+        self, ref: str, diff_digest: str, *, note: str = "", by: log_pb2.Actor | None = None
+    ) -> projections_pb2.PromoteResponse:
+        """Lets a generation answer from here on, if it moves what the difference with this digest says.
+
+        Repeating it is safe: what answers already is not promoted again.
+
+        Raises:
+            Refused: reason DIFF_MOVED, with the present digest; NOT_ADOPTED.
+        """
+        request = projections_pb2.PromoteRequest(generation=ref, diff_digest=diff_digest, note=note, actor=by)
+        return self._connection.call(self._connection.projections.Promote, request)
+
+    def drop(self, ref: str) -> projections_pb2.Generation:
+        """Deletes the rows of a generation that does not answer; gives what it was."""
+        request = projections_pb2.DropRequest(generation=ref)
+        return self._connection.call(self._connection.projections.Drop, request).generation
 
 
 def checked(event: log_pb2.Event) -> log_pb2.Event:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from ledger.events.fields import (
     AnyText,
@@ -27,9 +27,9 @@ from ledger.events.fields import (
 from ledger.events.reviews import (
     Coverage,
     ExecutionProvenance,
-    Finding,
     Locator,
     ReviewMetric,
+    Severity,
     Subject,
     TagTarget,
     Verdict,
@@ -55,6 +55,16 @@ class DocumentEvidence(Record):
     artifact_revision: Revision | None
 
 
+class DocumentFinding(Record):
+    """A finding as the format has it: what it points at stands in the review's attributes, as `finding_evidence`."""
+
+    id: Name
+    dimension: Name
+    text: Text
+    severity: Severity | None
+    kind: Literal["issue", "observation", "unknown"]
+
+
 class Review(Record):
     """One observation, judgment or synthesis."""
 
@@ -72,7 +82,7 @@ class Review(Record):
     summary: AnyText
     verdict: Verdict
     metrics: list[ReviewMetric]
-    findings: list[Finding]
+    findings: list[DocumentFinding]
     evidence: Annotated[list[DocumentEvidence], Field(min_length=1)]
     derived_from_review_ids: list[Name]
     supersedes_review_id: Name | None
@@ -126,6 +136,7 @@ class NativeResult(BaseModel):
     score: Number | None = None
     passed: bool | None = None
     reason: AnyText | None = None
+    scoring_contract: Name | None = None
 
 
 class ResolvedIssue(BaseModel):
@@ -140,6 +151,13 @@ class ResolvedIssue(BaseModel):
     fix_validated: bool
 
 
+class FindingCitation(Record):
+    """A file that a finding points at, by its path under the run's root, and where in it."""
+
+    path: Name
+    locator: Locator | None = None
+
+
 class KnownAttributes(BaseModel):
     """The attributes that decide something. All others are free."""
 
@@ -149,14 +167,36 @@ class KnownAttributes(BaseModel):
     review_pool_role: Literal["verifier_defect", "verifier_revision_attestation"] | None = None
     resolved_verifier_issues: list[ResolvedIssue] = []
     inspected_marinskyrl_commit: Commit | None = None
+    finding_evidence: dict[Name, list[FindingCitation]] = {}
+    """What each finding of the review points at, by the finding's id."""
+    conversation_id: Name | None = None
+    request_ids: list[Name] = []
+    prompt: str | None = None
+    """The full text that a judge was given."""
 
 
 def known_attributes(review: Review) -> KnownAttributes:
-    """The attributes that decide something; of a verification only a native run's own."""
+    """The attributes that decide something; a verification is a native run's own, and a session a judge's."""
     attributes = dict(review.attributes)
+    foreign = []
     if review.method != "runtime_execution":
-        attributes.pop("verification", None)
+        foreign += ["verification"]
+    if review.method not in {"model_judgment", "human_judgment"}:
+        foreign += ["conversation_id", "request_ids", "prompt"]
+    for name in foreign:
+        attributes.pop(name, None)
     return KnownAttributes.model_validate(attributes)
+
+
+def without_local_uris(value: JsonValue) -> JsonValue:
+    """The value with null in the place of each local file URI: what lay somewhere is named by its content alone."""
+    if isinstance(value, str):
+        return None if value.lstrip().lower().startswith("file:") else value
+    if isinstance(value, list):
+        return [without_local_uris(item) for item in value]
+    if isinstance(value, dict):
+        return {key: without_local_uris(item) for key, item in value.items()}
+    return value
 
 
 def sole_source(subjects: Iterable[Subject]) -> Subject:

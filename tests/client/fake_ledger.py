@@ -254,6 +254,7 @@ class FakeLedger(
         )
 
     def Why(self, request: Any, context: grpc.ServicerContext) -> audit_pb2.WhyResponse:
+        self.asked.append(request)
         return audit_pb2.WhyResponse(
             source=self._find(request.id, context),
             events=self.why_events,

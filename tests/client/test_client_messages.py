@@ -52,7 +52,8 @@ def test_a_source_is_one_object_with_the_coordinates_of_the_answer():
     source = audit_pb2.Source(id="a", quality="good", difficulty=audit_pb2.Difficulty(status="not_measured"))
     where = audit_pb2.AnswerCoordinates(size=7, recorded_at_us=5, final=True, rules="r", redactions_through=7)
     got = source_dict(source, where)
-    assert list(got)[-5:] == ["size", "recorded_at", "final", "rules", "redactions_through"]
+    coordinates = ["size", "recorded_at", "final", "rules", "rules_digest", "redactions_through", "policy_size"]
+    assert list(got)[-7:] == coordinates
     assert got["size"] == 7
     assert got["recorded_at"] == "1970-01-01T00:00:00.000005Z"
     assert got["difficulty"]["models"] == []
@@ -65,4 +66,5 @@ def test_a_source_is_one_object_with_the_coordinates_of_the_answer():
 
 def test_before_any_rules_were_in_force_they_are_null():
     got = coordinates_dict(audit_pb2.AnswerCoordinates())
-    assert got == {"size": 0, "recorded_at": None, "final": False, "rules": None, "redactions_through": 0}
+    nowhere = {"size": 0, "recorded_at": None, "final": False, "redactions_through": 0, "policy_size": 0}
+    assert got == {**nowhere, "rules": None, "rules_digest": None}

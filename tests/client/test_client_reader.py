@@ -70,6 +70,44 @@ def test_a_question_carries_its_coordinates(reader, ledger):
     assert ledger.asked[0].coordinates == audit_pb2.Coordinates(size=2, rules="r2", min_size=9)
 
 
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (None, audit_pb2.Coordinates()),
+        ("head", audit_pb2.Coordinates(policy_at_head=True)),
+        (0, audit_pb2.Coordinates(policy_size=0)),
+        ("1204", audit_pb2.Coordinates(policy_size=1204)),
+        (2**63 - 1, audit_pb2.Coordinates(policy_size=2**63 - 1)),
+    ],
+)
+def test_a_policy_is_that_of_a_size_or_of_the_head(policy, expected):
+    made = coordinates(policy=policy)
+    assert made == expected
+    assert made.WhichOneof("policy") == expected.WhichOneof("policy")
+
+
+@pytest.mark.parametrize("policy", ["", "now", "Head", -1, 2**63, "9" * 5000, "2026-10-01", "١٢"])
+def test_what_is_no_policy_is_a_usage_error_that_shows_one(policy):
+    with pytest.raises(LedgerError) as caught:
+        coordinates(policy=policy)
+    assert caught.value.reason == "USAGE"
+    assert '"head"' in caught.value.remedy
+    assert len(caught.value.message) < 200
+
+
+def test_every_question_of_a_reader_may_ask_for_another_policy(reader, ledger):
+    ledger.sources = [audit_pb2.Source(id="a")]
+    reader.source("a", at=2, rules="now", policy="head")
+    list(reader.sources(at=2, policy=7))
+    reader.why("a", policy="7")
+    asked = [request.coordinates for request in ledger.asked]
+    assert asked == [
+        audit_pb2.Coordinates(size=2, rules="now", policy_at_head=True),
+        audit_pb2.Coordinates(size=2, policy_size=7),
+        audit_pb2.Coordinates(policy_size=7),
+    ]
+
+
 def test_a_source_that_is_not_there_is_not_found(reader):
     with pytest.raises(NotFound, match="nobody"):
         reader.source("nobody")

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ledger.client import actor
-from ledger.client.difficulty import plan_difficulty, read_difficulty
+from ledger.client.difficulty import UNNAMED, plan_difficulty, read_difficulty
+from ledger.client.difficulty_context import plan_context
 from ledger.client.drafts import Publication
 from ledger.core.errors import InvalidInput
 from ledger.core.ids import sha256_hex
@@ -93,12 +94,52 @@ def test_the_report_is_cited_by_the_hash_of_its_file_and_uploaded() -> None:
     assert publication.uploads[0].content == GOOD.read_bytes()
 
 
-def test_a_warning_of_the_order_is_the_last_limitation_and_only_with_an_audit(tmp_path: Path) -> None:
+def test_row_37_an_audit_of_the_order_is_warned_of_whatever_the_limitations_say_and_in_whichever_order(
+    tmp_path: Path,
+) -> None:
     unaudited = {**json.loads(GOOD.read_text())["protocol"], "artifacts": []}
+    warning = "The order of the models may mislead: an audit of it is among the report's artifacts"
 
-    assert read_difficulty(GOOD).ordering_warning == "The order of the models is not settled by this sample."
+    for limitations in (["One sample.", "Another."], ["Another.", "One sample."], []):
+        reported = read_difficulty(rewritten(tmp_path, limitations=limitations))
+        assert reported.ordering_warning == f"{warning} (difficulty/ordering-audit.json)."
+        assert reported.limitations == limitations
     assert read_difficulty(rewritten(tmp_path, protocol=unaudited)).ordering_warning is None
-    assert read_difficulty(rewritten(tmp_path, limitations=[])).ordering_warning is None
+
+
+def test_a_report_s_own_warning_of_the_order_is_taken_as_it_is(tmp_path: Path) -> None:
+    unaudited = {**json.loads(GOOD.read_text())["protocol"], "artifacts": []}
+    path = rewritten(tmp_path, ordering_warning="Small and Large overlap.", protocol=unaudited)
+
+    assert read_difficulty(path).ordering_warning == "Small and Large overlap."
+
+
+@pytest.mark.parametrize("protocol", [None, {"context_window": 8192}, {"id": None}])
+def test_an_archived_report_may_be_from_before_protocols_had_names(tmp_path: Path, protocol: Any) -> None:
+    path = rewritten(tmp_path, protocol=protocol)
+
+    reported = json.loads(plan(path, archived=True).parts[0].payload)
+
+    assert reported["protocol"]["id"] == UNNAMED
+    assert reported["estimated_at"] == "2026-10-03T10:00:00Z"
+    with pytest.raises(InvalidInput):
+        plan(path)
+
+
+def test_an_archived_report_keeps_the_protocol_that_it_names() -> None:
+    assert json.loads(plan(archived=True).parts[0].payload)["protocol"]["id"] == "atlas-difficulty-v2-65k16k"
+
+
+def test_a_report_names_the_attestations_that_it_rests_on_and_the_scoring_contract_of_each_model(
+    tmp_path: Path,
+) -> None:
+    models = json.loads(GOOD.read_text())["models"]
+    models[0]["scoring_contract"] = "sum/1"
+
+    reported = json.loads(plan(rewritten(tmp_path, models=models), rests_on=["event-1"]).parts[0].payload)
+
+    assert reported["rests_on"] == ["event-1"]
+    assert [m.get("scoring_contract") for m in reported["models"]] == ["sum/1", None, None]
 
 
 def test_a_rate_that_is_not_finite_is_kept_by_name() -> None:
@@ -173,3 +214,70 @@ def test_every_payload_passes_the_quick_check() -> None:
         quick = REGISTRY.get(made.type, 1).quick
         assert quick is not None
         assert quick(made.payload)
+
+
+CONTEXT = {
+    "reviewer_rollout_baseline": {
+        "solved": 2,
+        "verified": 3,
+        "attempted": 3,
+        "unverified": 0,
+        "configured_model_reviewers": [{"label": "sample/judge"}],
+        "limitations": ["Three tasks."],
+    },
+    "historical_reference": {
+        "applicability": "historical",
+        "limitations": "Another verifier.",
+        "artifact_path": "a.json",
+    },
+}
+
+
+def context(folder: Path, **changed: Any) -> Publication:
+    path = folder / "context.json"
+    path.write_text(json.dumps({**CONTEXT, **changed}))
+    return plan_context(path, source_id=SVAMP, by=actor("curator-1", "human"))
+
+
+class TestContext:
+    def test_the_initial_counts_and_the_earlier_evidence_are_kept_as_they_are(self, tmp_path: Path) -> None:
+        [made] = context(tmp_path).parts
+
+        said = json.loads(made.payload)
+        assert made.type == "difficulty.context_recorded"
+        assert {name: said[name] for name in CONTEXT} == CONTEXT
+        assert said["context"]["sha256"] == sha256_hex((tmp_path / "context.json").read_bytes())
+
+    def test_what_the_file_does_not_say_is_empty_and_the_same_file_is_the_same_event(self, tmp_path: Path) -> None:
+        first, again = (context(tmp_path, historical_reference=None).parts[0] for _ in range(2))
+
+        assert json.loads(first.payload)["historical_reference"] == {}
+        assert first.id == again.id
+
+    def test_a_local_file_is_named_nowhere(self, tmp_path: Path) -> None:
+        [made] = context(tmp_path, historical_reference={"artifact_path": "file:///somewhere/a.json"}).parts
+
+        assert b"somewhere" not in made.payload
+
+    @pytest.mark.parametrize(
+        ("changed", "place"),
+        [
+            ({"reviewer_rollout_baseline": None, "historical_reference": {}}, ""),
+            ({"reviewer_rollout_baseline": []}, "/reviewer_rollout_baseline"),
+            ({"reviewer_rollout_baseline": {"solved": 4, "verified": 3}}, "/reviewer_rollout_baseline/solved"),
+            ({"reviewer_rollout_baseline": {"solved": "2"}}, "/reviewer_rollout_baseline/solved"),
+            ({"historical_reference": {"applicability": 7}}, "/historical_reference/applicability"),
+            ({"atlas_id": "O:else"}, "/atlas_id"),
+        ],
+    )
+    def test_a_bad_context_is_refused_with_its_place(self, tmp_path: Path, changed: Any, place: str) -> None:
+        with pytest.raises(InvalidInput) as refused:
+            context(tmp_path, **changed)
+
+        assert [p.place.partition("#")[2] for p in refused.value.problems] == [place]
+        assert "difficulty context" in refused.value.message
+
+    def test_the_payload_passes_the_quick_check(self, tmp_path: Path) -> None:
+        quick = REGISTRY.get("difficulty.context_recorded", 1).quick
+        assert quick is not None
+        assert quick(context(tmp_path).parts[0].payload)

@@ -13,15 +13,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.client.catalogue import read_inventory
+from ledger.client.catalogue_rows import catalogue_digest
 from ledger.client.difficulty import plan_difficulty
+from ledger.client.difficulty_context import plan_context
 from ledger.client.drafts import actor
+from ledger.client.inventories import origins_named, read, read_inventory
 from ledger.client.review_checks import read_collection
+from ledger.client.review_files import RunFiles, evidence_problems
 from ledger.core.errors import InvalidInput
 from tests.publications.review_builder import build_review
 
 Result = TypeVar("Result")
 
+CATALOGUE = json.loads((Path(__file__).parent.parent / "vectors" / "catalogues" / "good" / "golden.json").read_text())
+CONTEXT = {
+    "reviewer_rollout_baseline": {"solved": 1, "verified": 2, "configured_model_reviewers": [{"label": "a"}]},
+    "historical_reference": {"applicability": "historical", "limitations": ["b"], "artifact_path": "c"},
+}
 REPORT = json.loads((Path(__file__).parent.parent / "vectors" / "difficulty" / "good" / "difficulty.json").read_text())
 
 with tempfile.TemporaryDirectory() as _folder:
@@ -92,3 +100,40 @@ def test_a_line_with_anything_is_a_row_or_refused(folder: Path, value: Any) -> N
     rows = taken(lambda: read_inventory(path))
 
     assert rows is None or len(rows) == 1
+
+
+@given(at=st.sampled_from(list(places(CATALOGUE))), value=anything)
+def test_a_catalogue_with_anything_anywhere_is_taken_whole_or_refused(
+    folder: Path, at: tuple[Any, ...], value: Any
+) -> None:
+    changed = replaced(CATALOGUE, at, value)
+    path = folder / "catalogue.json"
+    path.write_text(json.dumps(changed))
+
+    inventory = taken(lambda: read(path))
+
+    if inventory is not None and inventory.revision is not None:
+        assert [row.id for row in inventory.rows] == [source["id"] for source in changed["sources"]]
+        assert inventory.revision == catalogue_digest(changed["sources"])
+    assert all(isinstance(origin, str) for origin in origins_named(path))
+
+
+@given(at=st.sampled_from(list(places(CONTEXT))), value=anything)
+def test_a_context_with_anything_anywhere_is_taken_or_refused(folder: Path, at: tuple[Any, ...], value: Any) -> None:
+    path = folder / "context.json"
+    path.write_text(json.dumps(replaced(CONTEXT, at, value)))
+
+    planned = taken(lambda: plan_context(path, source_id="O:one", by=actor("me")))
+
+    assert planned is None or len(planned.parts) == 1
+
+
+@given(st.dictionaries(st.sampled_from(["finding_evidence", "conversation_id", "request_ids", "prompt"]), anything))
+def test_attributes_with_anything_in_them_are_judged(attributes: dict[str, Any]) -> None:
+    judge = next(i for i, review in enumerate(REVIEW["reviews"]) if review["method"] == "model_judgment")
+
+    parsed = read_collection(json.dumps(replaced(REVIEW, ("reviews", judge, "attributes"), attributes)).encode())
+
+    assert parsed.collection is not None or parsed.problems
+    problems = list(evidence_problems(parsed.reviews, {}, RunFiles(Path("/nonexistent"))))
+    assert all(problem.place.startswith("/reviews/") for problem in problems)
