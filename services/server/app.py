@@ -1,5 +1,7 @@
 """The composition root: everything that a server is, put together once.
 
+A server carries every rule set of its release. Which one answers, and judges decisions, is for the log to say.
+
     serve(settings, on_ready=print)         until SIGTERM or SIGINT
     with in_process(settings) as address:   a server of this process alone, on a private socket
 
@@ -15,7 +17,7 @@ import ipaddress
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,15 +32,14 @@ from grpc_reflection.v1alpha import reflection
 from ledger.artifacts.directory import ArtifactDirectory
 from ledger.audit.coordinates import Clockwork
 from ledger.audit.sources import Sources
-from ledger.core.errors import LedgerError
+from ledger.core.errors import InvalidInput, LedgerError
 from ledger.events import REGISTRY
 from ledger.log.fsck import FsckReport
 from ledger.log.fsck import fsck as check_log
 from ledger.log.log import Log
-from ledger.projections import folding
 from ledger.projections.generations import Identity
+from ledger.projections.identity import fold_digest
 from ledger.projections.projector import Projector
-from ledger.rules.digest import sources_digest
 from ledger.rules.sets import DEFAULT_RULES, RULE_SETS, rules_digest
 from ledger.wire import (
     artifacts_pb2,
@@ -58,8 +59,12 @@ from services.server.event_log import EventLogService
 from services.server.first_start import create_log, introduce
 from services.server.logging import configure as configure_logging
 from services.server.projections import ProjectionsService
-from services.server.renewal import check_rules, renew
+from services.server.promoting import Promoter
+from services.server.rebuilds import Rebuilds
+from services.server.renewal import check_rules, renew, renew_the_rest
 from services.server.settings import Settings
+from services.server.standing import Standings
+from services.server.threads import LongQuestions
 from services.server.tuning import tune
 
 log = structlog.get_logger(__name__)
@@ -91,15 +96,20 @@ _HEALTH: Final = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 class Application:
     """One log with its projection and its doors. The home must be held, or the database be Postgres."""
 
-    def __init__(self, settings: Settings, *, identity: Identity | None = None) -> None:
+    def __init__(self, settings: Settings, *, identities: Mapping[str, Identity] | None = None) -> None:
         self.settings = settings
+        self.identities = release_identities() if identities is None else identities
         self.artifacts = ArtifactDirectory(settings.artifacts_folder)
-        self.rules = RULE_SETS[DEFAULT_RULES]
         self.store = opening.open_store(settings)
         with opening.told(settings):
             create_log(self.store)
         self.log = Log(self.store)
-        self.projector = Projector(self.log, self.rules, identity or release_identity())
+        self.standings = Standings(self.log)
+        self.projector = Projector(self.log, self.identities)
+        self.promoter = Promoter(self.log, self.projector, self.standings)
+        self.rebuilds = Rebuilds(self.projector)
+        self.questions = LongQuestions()
+        self._renewing = threading.Thread(target=self._renew_the_rest, name="renewing", daemon=True)
 
     def start(self) -> None:
         """Writes the first events if nobody has, and starts to record and to fold.
@@ -113,16 +123,43 @@ class Application:
 
     def _start(self) -> None:
         self.log.start()
-        identity = self.projector.identity
-        if introduce(self.log, self.settings.keys_folder, identity):
-            log.info("made a new log", origin=self.log.origin)
-        check_rules(self.log, identity)
-        self.projector.open()
-        renew(self.log, self.projector)
+        if self.log.head().size == 0:
+            self._introduce()
+        standing = self.standings.now()
+        check_rules(standing, self.identities)
+        assert standing.in_force is not None, "the first events put rules in force"
+        self.projector.open(standing.in_force.identity.rules)
+        renew(self.projector, self.standings, self.promoter, self.identities)
         self.projector.start()
+        self._renewing.start()
+
+    def _introduce(self) -> None:
+        first = self.identities.get(self.settings.first_rules)
+        if first is None:
+            raise InvalidInput(
+                f"a log cannot begin under the rules {self.settings.first_rules!r}: this release does not carry them",
+                reason="USAGE",
+                remedy=f"Name one of {', '.join(sorted(self.identities))} with --first-rules.",
+            )
+        if introduce(self.log, self.settings.keys_folder, first):
+            log.info("made a new log", origin=self.log.origin, rules=first.rules)
+
+    def _renew_the_rest(self) -> None:
+        """While readers are answered already: a fault here is told, and tried again at the next start."""
+        try:
+            renew_the_rest(self.projector, self.standings, self.identities)
+        except LedgerError as error:
+            log.warning("generations of another release were not renewed", reason=error.reason, cause=error.message)
+        except Exception:
+            log.exception("generations of another release were not renewed")
 
     def close(self) -> None:
         """Finishes what was accepted."""
+        self.projector.stop_building()
+        self.rebuilds.close()
+        self.questions.close()
+        if self._renewing.ident is not None:
+            self._renewing.join()
         self.projector.close()
         self.log.close()
 
@@ -142,19 +179,25 @@ class Application:
         stopping.set()
         self.projector.stop_building()
         await server.stop(GRACE_SECONDS)
+        # While the loop still runs: their last words go through it.
+        await asyncio.to_thread(self.rebuilds.close)
+        await asyncio.to_thread(self.questions.close)
         log.info("stopped", size=self.log.head().size)
 
     def _register(self, server: grpc.aio.Server, stopping: asyncio.Event) -> HealthServicer:
         generations = self.projector.generations
-        decider = Decider(self.log, self.rules, generations, self.artifacts)
+        decider = Decider(self.log, generations, self.artifacts)
         version = importlib.metadata.version("atlas-ledger")
         log_pb2_grpc.add_EventLogServicer_to_server(
             EventLogService(self.log, decider, version=version, stopping=stopping), server
         )
         artifacts_pb2_grpc.add_ArtifactsServicer_to_server(ArtifactsService(self.artifacts), server)
-        audit = AuditService(Clockwork(self.log, generations), Sources(self.log, generations), stopping=stopping)
+        audit = AuditService(
+            Clockwork(self.log, generations), Sources(self.log, generations), self.questions, stopping=stopping
+        )
         audit_pb2_grpc.add_AuditServicer_to_server(audit, server)
-        projections_pb2_grpc.add_ProjectionsServicer_to_server(ProjectionsService(self.log, self.projector), server)
+        projections = ProjectionsService(self.projector, self.standings, self.promoter, self.rebuilds, self.questions)
+        projections_pb2_grpc.add_ProjectionsServicer_to_server(projections, server)
         health: HealthServicer = HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(health, server)
         for name in ("", *_SERVICES):
@@ -267,15 +310,15 @@ def upgrade(settings: Settings) -> list[str]:
         return opening.upgrade(settings)
 
 
-def release_identity() -> Identity:
-    """What this release computes: its rules, its fold, its upcasters."""
-    fold = Path(folding.__file__).read_text("utf-8")
-    return Identity(
-        rules=DEFAULT_RULES,
-        rules_digest=rules_digest(DEFAULT_RULES),
-        fold_digest=sources_digest({"folding.py": fold}),
-        upcaster_digest=REGISTRY.upcaster_digest(),
-    )
+def release_identities() -> dict[str, Identity]:
+    """What this release computes, by rule set: its rules, its fold, its upcasters."""
+    fold, upcasters = fold_digest(), REGISTRY.upcaster_digest()
+    return {rules: Identity(rules, rules_digest(rules), fold, upcasters) for rules in RULE_SETS}
+
+
+def release_identity(rules: str = DEFAULT_RULES) -> Identity:
+    """What this release computes under one rule set."""
+    return release_identities()[rules]
 
 
 def _check_loopback(host: str) -> None:

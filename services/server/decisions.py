@@ -6,19 +6,23 @@ not judged: the log answers it with its first receipt, for ever.
 
 Drafts are judged in their order. Each may rest on the ones before it that will be recorded, and on no other: what is
 refused or malformed teaches nothing.
+
+The rules are those in force where the streams were read, and what was disregarded before counts for nothing: a
+promotion or a disregard in between is a guard that moved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ledger.artifacts.directory import ArtifactDirectory
 from ledger.core.errors import LedgerError, Problem, Refused
 from ledger.core.ids import ids_digest
 from ledger.core.text import is_header_text
 from ledger.events import EventType
+from ledger.events.administration import EventDisregarded
 from ledger.events.catalogue import CatalogueSynced
 from ledger.events.fields import COLLECTION_TAG, SAMPLE_TAG, ArtifactRef, artifacts_in
 from ledger.events.policy import RulesAdopted
@@ -26,13 +30,21 @@ from ledger.events.reviews import ReviewPublished
 from ledger.log import limits
 from ledger.log.conditions import CollectionIs, Condition, NoMatch, StreamVersion
 from ledger.log.log import Log
-from ledger.log.model import Filter, StoredEvent
+from ledger.log.model import Filter
 from ledger.log.preparing import SALT_BYTES, Preparer
-from ledger.projections.folding import rule_event
-from ledger.projections.generations import Generations
+from ledger.projections.disregards import DISREGARDED, against_disregard
+from ledger.projections.folding import Folder, Kept, Surroundings, plain, rule_event
+from ledger.projections.generations import GenerationRow, Generations
+from ledger.projections.promotions import PROMOTED
 from ledger.rules import RuleEvent, RuleSet, source_of
 from ledger.rules.sets import RULE_SETS, rules_digest
 from ledger.wire import log_pb2
+from services.server.standing import MOVERS, Standing, Standings
+
+_DOORS: Final[Mapping[str, str]] = {
+    PROMOTED: "Promote with `ledger projection promote` (Projections.Promote): the server writes the event as it acts.",
+}
+_NO_DOOR: Final = "The server itself writes what this release can carry out; an event without its effect would mislead."
 
 
 @dataclass
@@ -47,17 +59,18 @@ class Decider:
     """Judges the decisions of a request against the log as it is."""
 
     def __init__(
-        self, log: Log, rules: RuleSet[Any, Any], generations: Generations, artifacts: ArtifactDirectory
+        self,
+        log: Log,
+        generations: Generations,
+        artifacts: ArtifactDirectory,
+        rule_sets: Mapping[str, RuleSet[Any, Any]] = RULE_SETS,
     ) -> None:
         self.log = log
-        self.rules = rules
+        self.rule_sets = rule_sets
         self._generations = generations
         self.artifacts = artifacts
-        types = list(log.registry)
-        self.judged = frozenset(t.type for t in types if t.decision or t.family == "ledger")
-        self.environment_decisions = tuple(
-            sorted(t.type for t in types if t.type in rules.environment_types and "source" not in t.streams)
-        )
+        self.standings = Standings(log)
+        self.judged = frozenset(t.type for t in log.registry if t.decision or t.family == "ledger")
 
     def concerns(self, drafts: Iterable[log_pb2.Draft]) -> bool:
         """Whether anything in the request must be judged."""
@@ -73,32 +86,61 @@ class Decider:
         new = {index: draft for index, draft in enumerate(drafts) if draft.id not in known}
         return _Judgement(self, new).made() if self.concerns(new.values()) else Decision()
 
-    def environment_at(self, size: int) -> Any:
-        """The environment among the first `size` events: the projection's, brought forward by reading on in the log."""
-        row = self._generations.live()
-        start, environment = 0, self.rules.initial_environment()
-        if row is not None and row.identity.rules == self.rules.id and row.size <= size:
-            start, environment = row.size, self.rules.decode_environment(row.environment)
-        match = Filter(types=tuple(sorted(self.rules.environment_types)))
-        for stored in self.log.store.read_all(start, size, match=match):
-            environment = self._learned(self.rules.fold_environment, environment, stored)
-        return environment
+    def rules_at(self, standing: Standing) -> RuleSet[Any, Any]:
+        """The rules that judge there.
 
-    def facts_at(self, stream: str, size: int) -> tuple[Any, int]:
+        Raises:
+            Refused: reason RULES_CHANGED; another server has promoted rules that this one does not carry.
+        """
+        rules = standing.in_force.identity.rules if standing.in_force else ""
+        if rules not in self.rule_sets:
+            raise Refused(
+                f"the rules in force are {rules!r}, and this server does not carry them: it cannot judge a decision",
+                reason="RULES_CHANGED",
+                remedy="Send the request to a server of the release that promoted them, or upgrade this one.",
+                details={"rules": rules},
+            )
+        return self.rule_sets[rules]
+
+    def environment_at(self, rules: RuleSet[Any, Any], standing: Standing, disregarded: Collection[int]) -> Any:
+        """The environment there: a generation's, brought forward by reading on in the log."""
+        folder = Folder(rules, self.log.registry)
+        start, surroundings = 0, folder.initial()
+        row = self._resumable(standing, disregarded)
+        if row is not None:
+            start, surroundings = row.size, Surroundings(rules.decode_environment(row.environment))
+        match = Filter(types=tuple(sorted(rules.environment_types)))
+        for stored in self.log.store.read_all(start, standing.size, match=match):
+            if stored.pos not in disregarded:
+                surroundings, _ = folder.surround(surroundings, plain(stored))
+        return surroundings.environment
+
+    def _resumable(self, standing: Standing, disregarded: Collection[int]) -> GenerationRow | None:
+        """A generation of the rules in force, if nothing that it folded was disregarded after it."""
+        row = self._generations.answering(standing.in_force.identity.rules_digest) if standing.in_force else None
+        if row is None or row.size > standing.size or not self._generations.computes(row):
+            return None
+        before = {d.target for d in standing.disregards if d.pos < row.size}
+        return row if all(pos in before or pos >= row.size for pos in disregarded) else None
+
+    def facts_at(
+        self, rules: RuleSet[Any, Any], stream: str, size: int, disregarded: Collection[int]
+    ) -> tuple[Any, int]:
         """A stream's facts and version among the first `size` events; a stream of no source has no facts."""
-        facts, version = self.rules.initial_facts(), 0
+        folder = Folder(rules, self.log.registry)
+        kept, version = Kept(rules.initial_facts()), 0
         for stored in self.log.store.read_all(0, size, match=Filter(streams=(stream,))):
             version = stored.sv
-            if source_of(stream) is not None:
-                facts = self._learned(self.rules.fold, facts, stored)
-        return facts, version
+            if source_of(stream) is not None and stored.pos not in disregarded:
+                folder.fold(kept, plain(stored))
+        return kept.facts, version
 
-    def _learned(self, fold: Callable[[Any, RuleEvent], Any], before: Any, stored: StoredEvent) -> Any:
-        """What is known after a stored event; one that the rules cannot take counts for nothing, as in the fold."""
-        try:
-            return fold(before, rule_event(stored, self.log.registry))
-        except Exception:  # noqa: BLE001  # whatever a rule trips over must not bar every decision after it
-            return before
+    def guarded(self, rules: RuleSet[Any, Any]) -> tuple[str, ...]:
+        """Events after which every decision is judged again, whatever stream they are in."""
+        of_environment = {
+            t.type for t in self.log.registry if t.type in rules.environment_types and "source" not in t.streams
+        }
+        return tuple(sorted(of_environment.union(MOVERS)))
 
 
 class _Judgement:
@@ -106,11 +148,13 @@ class _Judgement:
 
     def __init__(self, decider: Decider, drafts: Mapping[int, log_pb2.Draft]) -> None:
         self._decider = decider
-        self._rules = decider.rules
         self._drafts = drafts
         self._decision = Decision()
         self._size = decider.log.head().size
-        self._environment = decider.environment_at(self._size)
+        self._standing = decider.standings.at(self._size)
+        self._rules = decider.rules_at(self._standing)
+        self._disregarded = set(self._standing.disregarded)
+        self._environment = decider.environment_at(self._rules, self._standing, self._disregarded)
         self._facts: dict[str, Any] = {}
         self._preparer = Preparer(decider.log.origin, decider.log.registry)
 
@@ -130,36 +174,56 @@ class _Judgement:
             if problem is not None:
                 self._decision.refused[index] = problem
                 continue
-            self._learn(event)
+            self._learn(event, earlier)
             earlier.append(event)
-        self._decision.guards.append(NoMatch(self._decider.environment_decisions, (), self._size))
+        self._decision.guards.append(NoMatch(self._decider.guarded(self._rules), (), self._size))
         return self._decision
 
     def _judge(self, kind: EventType, event: RuleEvent, earlier: list[RuleEvent]) -> LedgerError | None:
-        if kind.family == "ledger":
+        if kind.family == "ledger" and event.type != DISREGARDED:
             return _not_supported(event.type)
         if not kind.decision:
             return None
-        problems = list(self._rules.decide(event, self._facts_of(event.stream, earlier), self._environment))
-        problems += _adoption_problems(event)
+        problems = self._problems(event, earlier)
         if problems:
             return _refused(event, problems)
         return self._missing_artifacts(event, earlier)
 
-    def _learn(self, event: RuleEvent) -> None:
+    def _problems(self, event: RuleEvent, earlier: list[RuleEvent]) -> list[Problem]:
+        """Every reason against a decision."""
+        if isinstance(event.payload, EventDisregarded):
+            pos = event.payload.pos
+            target = self._decider.log.store.event(pos) if pos < self._size else None
+            return against_disregard(event.payload, target, already=pos in self._disregarded)
+        against = self._rules.decide(event, self._facts_of(event.stream, earlier), self._environment)
+        return [*against, *_adoption_problems(event)]
+
+    def _learn(self, event: RuleEvent, earlier: list[RuleEvent]) -> None:
         """What later drafts of the request may rest on."""
+        if isinstance(event.payload, EventDisregarded):
+            self._disregard(event.payload.pos, earlier)
+            return
         if event.type in self._rules.environment_types:
-            self._environment = self._rules.fold_environment(self._environment, event)
+            self._environment = _folded(self._rules.fold_environment, self._environment, event)
         if event.stream in self._facts:
-            self._facts[event.stream] = self._rules.fold(self._facts[event.stream], event)
+            self._facts[event.stream] = _folded(self._rules.fold, self._facts[event.stream], event)
+
+    def _disregard(self, pos: int, earlier: list[RuleEvent]) -> None:
+        """Folds again without an event: streams when they are next asked for, the environment now."""
+        self._disregarded.add(pos)
+        self._facts.clear()
+        self._environment = self._decider.environment_at(self._rules, self._standing, self._disregarded)
+        for event in earlier:
+            if event.type in self._rules.environment_types:
+                self._environment = _folded(self._rules.fold_environment, self._environment, event)
 
     def _facts_of(self, stream: str, earlier: list[RuleEvent]) -> Any:
         """The facts of a stream, with the earlier events of the request; its version becomes a guard."""
         if stream not in self._facts:
-            facts, version = self._decider.facts_at(stream, self._size)
+            facts, version = self._decider.facts_at(self._rules, stream, self._size, self._disregarded)
             for event in earlier:
                 if event.stream == stream and source_of(stream) is not None:
-                    facts = self._rules.fold(facts, event)
+                    facts = _folded(self._rules.fold, facts, event)
             self._facts[stream] = facts
             self._decision.guards.append(StreamVersion(stream, version))
         return self._facts[stream]
@@ -215,6 +279,14 @@ class _Judgement:
         return size is not None and ref.size in (None, size)
 
 
+def _folded(fold: Callable[[Any, RuleEvent], Any], before: Any, event: RuleEvent) -> Any:
+    """What is known after an event; one that the rules cannot take counts for nothing, as in the projection."""
+    try:
+        return fold(before, event)
+    except Exception:  # noqa: BLE001  # whatever a rule trips over must not bar every decision after it
+        return before
+
+
 def _adoption_problems(event: RuleEvent) -> list[Problem]:
     """A rule set is adopted as this server has it, or not at all."""
     adopted = event.payload
@@ -239,8 +311,8 @@ def _refused(event: RuleEvent, problems: list[Problem]) -> Refused:
 
 def _not_supported(type_: str) -> Refused:
     return Refused(
-        f"{type_} is not taken from callers by this release",
+        f"{type_} is not taken from callers",
         reason="NOT_SUPPORTED",
-        remedy="The server itself writes what this release can carry out; an event without its effect would mislead.",
+        remedy=_DOORS.get(type_, _NO_DOOR),
         details={"type": type_},
     )

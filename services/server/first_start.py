@@ -1,7 +1,8 @@
 """The first start: what a new log says of itself before anyone else speaks.
 
 One transaction: the signing key, the rules, the difficulty protocol, and the promotion that puts the rules in force.
-Whoever starts first writes it; the others find it there.
+Whoever starts first writes it; the others find it there. One rule set is adopted, the one that the log starts under:
+the others that this release carries are for whoever answers for the log to adopt.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def create_log(store: Store) -> None:
 
 
 def introduce(log: Log, keys: Path, identity: Identity) -> bool:
-    """Writes the first events; False if they are there already."""
+    """Writes the first events, which put rules of this identity in force; False if they are there already."""
     if log.head().size > 0:
         return False
     key = Ed25519PrivateKey.generate()

@@ -1,119 +1,119 @@
-"""At every start: what is in force must be what this release computes.
+"""At every start: what the log has in force is what this release computes, whatever it would begin a new log with.
 
-- A rule set that was changed without a new id is refused: old answers would change under the same name.
+- A rule set that was changed without a new id is refused, and so is one that this release does not carry: old answers
+  would change, or be gone, under the same name.
 - A changed fold or upcaster computes the same rules in another way. A generation of the new identity is built from the
   first event, a promotion records what it moves, and it takes over; until then the old one answers.
-
-The promotion is recorded before the generation takes over. A server that is killed in between finds at its next start
-that the live generation is not the promoted one, and builds it again without promoting it twice.
+- Other generations that another release computed are built anew once the doors are open, if their rules were ever in
+  force; the rest is dropped, since nobody was ever answered by it. Those of rules that this release does not carry are
+  left for whoever does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
 
 import structlog
 
-from ledger.client.drafts import draft
 from ledger.core.errors import LedgerError, Refused
-from ledger.events.administration import ProjectionPromoted
-from ledger.events.policy import RulesAdopted
-from ledger.log.conditions import StreamVersion
-from ledger.log.log import Log
-from ledger.log.model import Filter
-from ledger.projections.differences import Difference
-from ledger.projections.generations import SOURCES, Identity
-from ledger.projections.projector import Projector, Rebuilt
-from ledger.projections.promotions import in_force
+from ledger.projections.generations import BUILDING, LIVE, GenerationRow, Identity, Moved
+from ledger.projections.projector import Projector
 from services.server.first_start import SERVER_ACTOR
+from services.server.promoting import Promoter, answers_already
+from services.server.standing import Standing, Standings
 
 log = structlog.get_logger(__name__)
 
+_NOTE: Final = "The rules are the same; this release computes them otherwise."
 
-def check_rules(ledger: Log, identity: Identity) -> None:
-    """Compares the rules that the log names with the release's.
+
+def check_rules(standing: Standing, identities: Mapping[str, Identity]) -> None:
+    """Compares every rule set that the log adopted or promoted with the release's.
 
     Raises:
         Refused: reason RULES_CHANGED.
     """
-    promotion = in_force(ledger)
-    if promotion is not None and promotion.identity.rules != identity.rules:
-        raise _changed(
-            f"the rules in force are {promotion.identity.rules!r}, and this release serves {identity.rules!r}", identity
-        )
-    recorded = set(_adopted(ledger, identity.rules))
-    if promotion is not None:
-        recorded.add(promotion.identity.rules_digest)
-    for digest in sorted(recorded - {identity.rules_digest}):
-        raise _changed(
-            f"the log has adopted the rules {identity.rules!r} with the digest {digest}, and this release's have "
-            f"{identity.rules_digest}",
-            identity,
-        )
+    named = {(a.rules, a.digest) for a in standing.adoptions}
+    named |= {(p.identity.rules, p.identity.rules_digest) for p in standing.promotions}
+    for rules, digest in sorted(named):
+        carried = identities.get(rules)
+        if carried is None:
+            raise _changed(f"the log has adopted the rules {rules!r}, and this release does not carry them", rules)
+        if carried.rules_digest != digest:
+            raise _changed(
+                f"the log has adopted the rules {rules!r} with the digest {digest}, and this release's have "
+                f"{carried.rules_digest}",
+                rules,
+            )
 
 
-def renew(ledger: Log, projector: Projector) -> Rebuilt | None:
-    """Lets a generation of this release's identity take over, if another one answers; the projector must be open."""
-    identity = projector.identity
-    live, promotion = projector.generations.live(), in_force(ledger)
-    if live is not None and live.identity == identity and promotion is not None and promotion.identity == identity:
-        return None
-    log.info("the projection is computed otherwise by this release; building it again", size=ledger.head().size)
-    rebuilt = projector.rebuild(promote=_promoter(ledger, identity))
-    log.info("the new generation has taken over", size=rebuilt.generation.size, equal=rebuilt.equal)
-    return rebuilt
+def renew(projector: Projector, standings: Standings, promoter: Promoter, identities: Mapping[str, Identity]) -> None:
+    """Lets a generation of the rules in force, as this release computes them, answer; the projector must be open."""
+    in_force = standings.now().in_force
+    assert in_force is not None, "the first events put rules in force"
+    rules = in_force.identity.rules
+    promoter.settle()
+    live = projector.generations.live()
+    if live is not None and live.identity == identities[rules] and answers_already(live, standings.now()):
+        return
+    log.info("the projection is computed otherwise by this release; building it again", rules=rules)
+    built = _rebuilt(projector, rules)
+    _promote(projector, promoter, rules)
+    if live is not None and live.identity != identities[rules]:
+        _drop(projector, live)
+    log.info("the new generation has taken over", size=built.size)
 
 
-def _promoter(ledger: Log, identity: Identity) -> Callable[[Difference], None]:
-    """Records the promotion, once however many servers start together."""
-
-    def promote(found: Difference) -> None:
-        while True:
-            version = ledger.store.stream_version("ledger")
-            promotion = in_force(ledger)
-            if promotion is not None and promotion.identity == identity:
-                return
-            promoted = draft("projection.promoted", "ledger", _promoted(identity, found), by=SERVER_ACTOR)
-            try:
-                ledger.append([promoted], conditions=[StreamVersion("ledger", version)]).result()
-            except LedgerError as error:
-                if error.reason != "CONDITION_FAILED":
-                    raise
-            else:
-                return
-
-    return promote
+def _rebuilt(projector: Projector, rules: str) -> GenerationRow:
+    """A new generation; when another server's rebuild is in the way, once more."""
+    while True:
+        with suppress(Moved):
+            return projector.rebuild(rules=rules).generation
 
 
-def _promoted(identity: Identity, found: Difference) -> ProjectionPromoted:
-    return ProjectionPromoted(
-        projection=SOURCES,
-        rules=identity.rules,
-        rules_digest=identity.rules_digest,
-        fold_digest=identity.fold_digest,
-        upcaster_digest=identity.upcaster_digest,
-        size=found.size,
-        diff_digest=found.digest,
-        moved=len(found.moved),
-        note="The rules are the same; this release computes them otherwise.",
-    )
+def _promote(projector: Projector, promoter: Promoter, rules: str) -> None:
+    """Whatever it moves: the rules are the same, and the promotion records what it was."""
+    while True:
+        _, _, impact = projector.impact(rules)
+        try:
+            promoter.promote(rules, impact.digest, by=SERVER_ACTOR, note=_NOTE)
+        except LedgerError as error:
+            if error.reason != "DIFF_MOVED":
+                raise
+        else:
+            return
 
 
-def _adopted(ledger: Log, rules: str) -> Iterator[str]:
-    """The digests under which a rule set was adopted."""
-    match = Filter(types=("rules.adopted",))
-    for event in ledger.store.read_all(0, ledger.head().size, match=match):
-        said = ledger.registry.read(event.type, 1, event.payload or b"")
-        assert isinstance(said, RulesAdopted)
-        if said.rules == rules:
-            yield said.digest
+def renew_the_rest(projector: Projector, standings: Standings, identities: Mapping[str, Identity]) -> None:
+    """Builds anew, or drops, what another release computed and does not answer now."""
+    generations = projector.generations
+    for row in generations.all():
+        identity = identities.get(row.identity.rules)
+        if identity in {None, row.identity} or row.status in {LIVE, BUILDING}:
+            continue
+        assert identity is not None
+        if standings.now().promoted(identity.rules_digest) and generations.same_as(identity) is None:
+            log.info("building a kept generation again", rules=identity.rules, generation=row.id)
+            _rebuilt(projector, identity.rules)
+        log.info("dropping a generation of another release", rules=identity.rules, generation=row.id)
+        _drop(projector, row)
 
 
-def _changed(message: str, identity: Identity) -> Refused:
+def _drop(projector: Projector, row: GenerationRow) -> None:
+    """Another server that starts may have done it, or may need it still."""
+    try:
+        projector.drop(row.id)
+    except LedgerError as error:
+        log.info("the generation was left to another server", generation=row.id, reason=error.reason)
+
+
+def _changed(message: str, rules: str) -> Refused:
     return Refused(
         message,
         reason="RULES_CHANGED",
         remedy="Start the release that wrote the log, or one that carries those rules unchanged; changed rules need "
         "a new id.",
-        details={"rules": identity.rules, "digest": identity.rules_digest},
+        details={"rules": rules},
     )

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ledger.rules.sets import DEFAULT_RULES
+
 DEFAULT_PORT: Final = 7410
 LOOPBACK: Final = "127.0.0.1"
 
@@ -24,6 +26,8 @@ class Settings:
     """0: any free port."""
     artifacts: Path | None = None
     """Where evidence bytes lie; None: in the home. Servers on one database must share it."""
+    first_rules: str = DEFAULT_RULES
+    """The rule set that a new log starts under; an existing log keeps its own."""
     log_level: str = ""
     """debug, info, warning, error or critical; empty: info when serving, errors alone within a command."""
 

@@ -26,14 +26,14 @@ def database(postgres: Databases) -> Iterator[str]:
 
 @pytest.fixture
 def doors(tmp_path: Path) -> Iterator[Doors]:
-    """A server on SQLite."""
-    with served(tmp_path / "home") as opened:
+    """A server on SQLite, of a log begun under the rules of the Atlas page."""
+    with served(tmp_path / "home", first_rules="atlas-page-1") as opened:
         yield opened
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Doors]:
-    """A server on each store."""
+    """A server on each store, of a log begun under the rules of the Atlas page."""
     db = request.getfixturevalue("database") if request.param == "postgres" else None
-    with served(tmp_path / "home", db) as opened:
+    with served(tmp_path / "home", db, first_rules="atlas-page-1") as opened:
         yield opened

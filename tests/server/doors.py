@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import orjson
 import pytest
 from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health_pb2_grpc
@@ -16,7 +17,10 @@ from pydantic import BaseModel
 from ledger.client.drafts import Draft, actor, draft
 from ledger.client.status import TRAILER
 from ledger.core.ids import new_id, sha256_hex
+from ledger.events.administration import EventDisregarded
+from ledger.events.policy import RulesAdopted
 from ledger.events.registry import REGISTRY
+from ledger.rules.sets import rules_digest
 from ledger.wire import (
     artifacts_pb2,
     artifacts_pb2_grpc,
@@ -101,8 +105,34 @@ class Doors:
         asked = audit_pb2.WhyRequest(id=source, coordinates=audit_pb2.Coordinates(**coordinates))
         return self.audit.Why(asked, timeout=20)
 
-    def rebuild(self) -> projections_pb2.RebuildResult:
-        return list(self.projections.Rebuild(projections_pb2.RebuildRequest()))[-1].result
+    def rebuild(self, rules: str = "", **fields: Any) -> projections_pb2.RebuildResult:
+        return list(self.projections.Rebuild(projections_pb2.RebuildRequest(rules=rules, **fields)))[-1].result
+
+    def generations(self) -> list[projections_pb2.Generation]:
+        return list(self.projections.List(projections_pb2.ListProjectionsRequest()).generations)
+
+    def adopt(self, rules: str) -> log_pb2.AppendResponse:
+        """Permits a rule set, as this release carries it."""
+        return self.append(of(RulesAdopted(rules=rules, digest=rules_digest(rules))))
+
+    def diff(self, generation: str, **fields: Any) -> projections_pb2.GenerationDiffResponse:
+        asked = projections_pb2.GenerationDiffRequest(generation=generation, **fields)
+        return self.projections.Diff(asked, timeout=30)
+
+    def promote(self, generation: str, diff_digest: str | None = None, **fields: Any) -> Any:
+        """Lets a generation answer, whatever it moves unless a digest is given."""
+        digest = self.diff(generation).diff_digest if diff_digest is None else diff_digest
+        asked = projections_pb2.PromoteRequest(generation=generation, diff_digest=digest, actor=BY, **fields)
+        return self.projections.Promote(asked, timeout=30)
+
+    def drop(self, generation: str) -> projections_pb2.Generation:
+        return self.projections.Drop(projections_pb2.DropRequest(generation=generation), timeout=30).generation
+
+    def disregard(self, pos: int, /, **fields: Any) -> log_pb2.AppendResponse:
+        """Lets an event count for nothing."""
+        event = orjson.loads(self.read(pos, limit=1)[0].header)["id"]
+        said = {"pos": pos, "event": event, "reason": "recorded by mistake", **fields}
+        return self.append(of(EventDisregarded(**said), "ledger"))
 
     def list_source(self, source: str = builders.SOURCE, *, collection: str = "c1", replaces: str | None = None) -> str:
         """Puts a source into the catalogue; gives the id of the refresh."""
@@ -128,9 +158,9 @@ def opened(address: str) -> Iterator[Doors]:
 
 
 @contextmanager
-def served(home: Path, db: str | None = None) -> Iterator[Doors]:
+def served(home: Path, db: str | None = None, **settings: Any) -> Iterator[Doors]:
     """A server of this process, and its doors."""
-    with in_process(Settings(home=home, db=db)) as address, opened(address) as doors:
+    with in_process(Settings(home=home, db=db, **settings)) as address, opened(address) as doors:
         yield doors
 
 

@@ -162,7 +162,7 @@ def test_a_full_queue_slows_a_stream_down_and_is_told_to_a_single_call(tmp_path:
     application.start()
     try:
         full = _FullAtFirst(application.log)
-        decider = Decider(application.log, application.rules, application.projector.generations, application.artifacts)
+        decider = Decider(application.log, application.projector.generations, application.artifacts)
         appender = Appender(full, decider)
         with pytest.raises(LedgerError) as refused:
             asyncio.run(appender.append(request(alias("x", "refused"))))

@@ -13,8 +13,8 @@ import orjson
 import pytest
 
 from ledger.core import clock
+from ledger.rules.sets import rules_digest
 from ledger.wire import audit_pb2
-from services.server.app import release_identity
 from tests.rules import builders
 from tests.rules.builders import ORIGIN, SOURCE
 from tests.server.doors import FIRST_EVENTS, Doors, alias, failure, of, served
@@ -30,7 +30,7 @@ def recorded_at(doors: Doors, pos: int) -> int:
 def told(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Doors]:
     """A source that is listed (size 7), reviewed as good, and then has a defect confirmed."""
     db = request.getfixturevalue("database") if request.param == "postgres" else None
-    with served(tmp_path / "home", db) as doors:
+    with served(tmp_path / "home", db, first_rules=RULES) as doors:
         doors.put_named("input-1", "input-2")
         doors.list_source()
         doors.publish("r1", builders.good("r1"))
@@ -50,7 +50,7 @@ def test_a_source_is_shown_as_it_was_at_every_size(told: Doors) -> None:
 def test_an_answer_says_where_it_stands(told: Doors) -> None:
     size = told.size()
     now, then = told.source().coordinates, told.source(size=13).coordinates
-    assert (now.size, now.final, now.rules, now.rules_digest) == (size, False, RULES, release_identity().rules_digest)
+    assert (now.size, now.final, now.rules, now.rules_digest) == (size, False, RULES, rules_digest(RULES))
     assert (then.size, then.final, then.recorded_at_us) == (13, True, recorded_at(told, 12))
     assert now.redactions_through == 0
 
@@ -117,6 +117,17 @@ def test_who_asks_too_early_waits_and_is_told_before_the_deadline_that_the_log_i
     assert failure(lambda: told.audit.SourceAsOf(asked, timeout=0.2)).reason == "BEHIND"
 
 
+def test_however_many_wait_for_the_log_others_are_answered_at_once(told: Doors) -> None:
+    asked = audit_pb2.SourceAsOfRequest(id=SOURCE, coordinates=audit_pb2.Coordinates(min_size=told.size() + 1))
+    waiting = [told.audit.SourceAsOf.future(asked, timeout=5) for _ in range(40)]
+    began = time.monotonic()
+    while time.monotonic() - began < 1:
+        assert told.source().source.id == SOURCE
+    assert not any(call.done() for call in waiting)
+    told.append(alias())
+    assert {call.result().source.id for call in waiting} == {SOURCE}
+
+
 def test_what_was_just_written_is_read(either: Doors) -> None:
     either.list_source()
     for number in range(30):
@@ -178,8 +189,14 @@ CATALOGUE: tuple[dict[str, Any], ...] = (
 
 
 @pytest.fixture
-def catalogue(doors: Doors) -> Doors:
+def catalogue(tmp_path: Path) -> Iterator[Doors]:
     """Four sources of two origins, one of them retired, one with an open defect."""
+    with served(tmp_path / "home", first_rules=RULES) as doors:
+        _fill(doors)
+        yield doors
+
+
+def _fill(doors: Doors) -> None:
     doors.put_named("input-1", "input-2")
     for origin in ("Alpha", "Beta"):
         rows = [row for row in CATALOGUE if row["origin"] == origin]
@@ -190,7 +207,6 @@ def catalogue(doors: Doors) -> Doors:
     doors.append(gone, of(builders.synced("c-gone", [gone.id], origin="Beta", replaces="closed-Beta")))
     size = doors.append(of(builders.confirmed(), "source/Alpha:one")).size
     doors.sources({"min_size": size})
-    return doors
 
 
 @pytest.mark.parametrize(

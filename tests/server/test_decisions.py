@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import grpc
 import pytest
 
 from ledger.client.drafts import Draft
+from ledger.core.errors import LedgerError
+from ledger.events.administration import EventDisregarded, ProjectionPromoted
+from ledger.projections.promotions import in_force
 from ledger.rules import RuleEvent
 from ledger.rules.atlas_page_1.model import Facts
 from ledger.rules.atlas_page_1.rule_set import AtlasPage1
@@ -170,8 +174,7 @@ class _Interrupted(Decider):
     """A decider before whose answer something else is recorded, for so many times."""
 
     def __init__(self, application: Application, *, times: int, drafts: list[Draft]) -> None:
-        generations = application.projector.generations
-        super().__init__(application.log, application.rules, generations, application.artifacts)
+        super().__init__(application.log, application.projector.generations, application.artifacts)
         self.left = times
         self.judged_times = 0
         self._drafts = drafts
@@ -187,7 +190,7 @@ class _Interrupted(Decider):
 
 @pytest.fixture
 def application(tmp_path: Path) -> Any:
-    made = Application(Settings(tmp_path / "home"))
+    made = Application(Settings(tmp_path / "home", first_rules="atlas-page-1"))
     made.start()
     part = of(builders.declared())
     made.log.append([part, of(builders.synced("c1", [part.id]))]).result()
@@ -216,6 +219,30 @@ def test_a_decision_is_judged_again_when_a_refresh_of_another_origin_is_closed_m
     decider = _Interrupted(application, times=1, drafts=[synced])
     outcome = _decide(application, decider, of(builders.confirmed()))
     assert (outcome.receipts[0].pos, decider.judged_times) == (outcome.size - 1, 2)
+
+
+def test_a_decision_is_judged_again_when_other_rules_are_promoted_or_an_event_is_disregarded_meanwhile(
+    application: Application,
+) -> None:
+    first = application.log.store.event(0)
+    assert first is not None
+    gone = EventDisregarded(pos=first.pos, event=first.id, reason="it names what cannot be disregarded")
+    promoted = in_force(application.log)
+    assert promoted is not None
+    said = ProjectionPromoted(projection="sources", **asdict(promoted.identity), size=0, diff_digest="0" * 64, moved=0)
+    for number, moved in enumerate((of(gone, "ledger"), of(said, "ledger"))):
+        decider = _Interrupted(application, times=1, drafts=[moved])
+        outcome = _decide(application, decider, of(builders.confirmed(f"d{number}")))
+        assert (outcome.receipts[0].pos, decider.judged_times) == (outcome.size - 1, 2)
+
+
+def test_rules_that_this_server_does_not_carry_judge_nothing(application: Application) -> None:
+    decider = Decider(application.log, application.projector.generations, application.artifacts, rule_sets={})
+    with pytest.raises(LedgerError) as refused:
+        decider.decide([of(builders.confirmed())])
+    assert refused.value.reason == "RULES_CHANGED"
+    assert "'atlas-page-1'" in refused.value.message
+    assert decider.decide([of(builders.suspected())]).refused == {}
 
 
 def test_a_decision_is_not_judged_again_when_another_source_moves(application: Application) -> None:
@@ -270,6 +297,7 @@ class _Stumbling(AtlasPage1):
 
 def test_an_event_that_the_rules_cannot_take_bars_no_later_decision(application: Application) -> None:
     application.log.append([of(builders.suspected("d1"))]).result()
-    decider = Decider(application.log, _Stumbling(), application.projector.generations, application.artifacts)
+    rules = {"atlas-page-1": _Stumbling()}
+    decider = Decider(application.log, application.projector.generations, application.artifacts, rules)
     assert decider.decide([of(builders.confirmed("d1"))]).refused == {}
     assert decider.decide([of(builders.withdrawn("d1"))]).refused[0].reason == "REFUSED_BY_RULES"

@@ -7,14 +7,17 @@ import threading
 from pathlib import Path
 
 import orjson
+import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from ledger.core.errors import LedgerError
 from ledger.core.ids import sha256_hex
 from ledger.events.registry import REGISTRY
 from ledger.log import limits
+from ledger.rules.sets import DEFAULT_RULES, RULE_SETS
 from ledger.wire import log_pb2
 from services.server.app import Application, fsck, release_identity
 from services.server.settings import Settings
@@ -23,8 +26,21 @@ from tests.server.doors import FIRST_EVENTS, Doors, served
 SERVICES = [f"atlas.ledger.v1.{name}" for name in ("EventLog", "Artifacts", "Audit", "Projections")]
 
 
-def test_a_new_log_begins_with_its_key_its_rules_its_protocol_and_their_promotion(either: Doors) -> None:
-    events = either.read()
+@pytest.fixture(params=["sqlite", "postgres"])
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
+    """Of a new log on each store; who begins it names no rules."""
+    db = request.getfixturevalue("database") if request.param == "postgres" else None
+    return Settings(tmp_path / "home", db=db)
+
+
+@pytest.mark.parametrize("rules", [None, *RULE_SETS])
+def test_a_new_log_begins_with_its_key_its_rules_its_protocol_and_their_promotion(
+    rules: str | None, settings: Settings
+) -> None:
+    named = {} if rules is None else {"first_rules": rules}
+    with served(settings.home, settings.db, **named) as doors:
+        events = doors.read()
+        assert doors.sources({"min_size": FIRST_EVENTS}).coordinates.rules == (rules or DEFAULT_RULES)
     headers = [orjson.loads(e.header) for e in events]
     assert [h["type"] for h in headers] == [
         "key.introduced",
@@ -34,10 +50,25 @@ def test_a_new_log_begins_with_its_key_its_rules_its_protocol_and_their_promotio
         "projection.promoted",
     ]
     assert len({h["recorded_at"] for h in headers}) == 1, "they were recorded in several transactions"
-    promoted, identity = orjson.loads(events[4].payload), release_identity()
+    adopted, promoted = orjson.loads(events[1].payload), orjson.loads(events[4].payload)
+    identity = release_identity(rules or DEFAULT_RULES)
+    assert (adopted["rules"], adopted["digest"]) == (identity.rules, identity.rules_digest)
     assert (promoted["rules"], promoted["rules_digest"]) == (identity.rules, identity.rules_digest)
     assert (promoted["size"], promoted["moved"]) == (0, 0)
     assert promoted["diff_digest"] == sha256_hex(b"[]")
+
+
+def test_a_log_does_not_begin_under_rules_that_are_none(tmp_path: Path) -> None:
+    settings = Settings(tmp_path / "home", first_rules="house-rules")
+    settings.home.mkdir()
+    application = Application(settings)
+    try:
+        with pytest.raises(LedgerError) as refused:
+            application.start()
+        assert (refused.value.reason, DEFAULT_RULES in refused.value.remedy) == ("USAGE", True)
+        assert application.log.head().size == 0
+    finally:
+        application.close()
 
 
 def test_the_private_key_is_its_owner_s_alone_and_fits_the_one_that_the_log_names(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_killed_twenty_five_times_under_load_the_log_holds_every_acknowledged_ev
 
 
 @STORES
-def test_killed_while_it_rebuilds_the_live_generation_answers_and_the_half_built_one_is_gone(
+def test_killed_while_it_rebuilds_the_live_generation_answers_and_the_next_rebuild_goes_on(
     store: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     settings = Settings(tmp_path / "home", db=_database(store, request))
@@ -52,9 +52,12 @@ def test_killed_while_it_rebuilds_the_live_generation_answers_and_the_half_built
         server.kill()
         with opened(server.start()) as again:
             listed = again.projections.List(projections_pb2.ListProjectionsRequest())
-            assert [(g.status, g.size) for g in listed.generations] == [("live", listed.log_size)]
+            live, build = listed.generations
+            assert (live.status, live.size, build.status) == ("live", listed.log_size, "building")
             assert again.sources() == before
-            assert again.rebuild().equal
+            rebuilt = again.rebuild()
+            assert (rebuilt.resumed, rebuilt.equal, rebuilt.generation.id) == (True, True, build.id)
+            assert [g.id for g in again.generations()] == [build.id]
 
 
 def survive(folder: Path, db: str | None, *, kills: int) -> None:
