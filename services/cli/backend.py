@@ -8,7 +8,7 @@ the same. The server's part is loaded only when it is needed: a client's install
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,8 +35,15 @@ def open_connection(settings: Settings) -> Iterator[Connection]:
         return
     with _server_needed(or_else=", or name a running ledger with --address"):
         from services.server import app  # noqa: PLC0415  # only where the server's extra is installed
-    with app.in_process(server_settings(settings)) as own, connect(own, timeout=settings.timeout) as connection:
-        yield connection
+    with ExitStack() as stack:
+        try:
+            own = stack.enter_context(app.in_process(server_settings(settings)))
+        except LedgerError as error:
+            # A server that was still starting may have come up since the look.
+            own = error.details.get("address", "") if error.reason == "IN_USE" else ""
+            if not own:
+                raise
+        yield stack.enter_context(connect(own, timeout=settings.timeout))
 
 
 def server_settings(settings: Settings) -> ServerSettings:
@@ -49,6 +56,7 @@ def server_settings(settings: Settings) -> ServerSettings:
         host=settings.text("host"),
         port=settings.port,
         artifacts=settings.artifacts,
+        first_rules=settings.first_rules,
         log_level=settings.log_level,
     )
 

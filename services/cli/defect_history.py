@@ -17,7 +17,9 @@ from ledger.events import REGISTRY
 from ledger.events.defects import DefectConfirmed, DefectReopened, DefectValidationRecorded
 from ledger.events.fields import COLLECTION_TAG
 from ledger.events.reviews import ReviewPublished, ReviewSuperseded
+from ledger.wire import log_pb2
 from services.cli.catalogue_state import header_of
+from services.cli.disregarded import disregarded
 
 Model = TypeVar("Model", bound=BaseModel)
 _PARTS: Final = ("observation.recorded", "judgment.recorded", "synthesis.recorded")
@@ -67,7 +69,12 @@ def recorded(reader: Reader, event_id: str | None, model: type[Model]) -> Model 
         event = reader.event(event_id)
     except NotFound:
         return None
-    if not event.HasField("payload"):
+    return said_by(event, model)
+
+
+def said_by(event: log_pb2.Event | None, model: type[Model]) -> Model | None:
+    """What an event says, if it is of that kind and its payload is there."""
+    if event is None or not event.HasField("payload"):
         return None
     header = header_of(event)
     payload = REGISTRY.read(header["type"], header["tv"], event.payload)
@@ -112,8 +119,9 @@ def _says_fixed(entry: object, issues: set[str | None]) -> bool:
 def _payloads(
     reader: Reader, source_id: str, types: Sequence[str], *, tags: Sequence[str] = ()
 ) -> Iterator[tuple[int, str, BaseModel]]:
-    """Positions, ids and payloads in a source's stream, oldest first; what was redacted is passed over."""
+    """Positions, ids and payloads in a source's stream, oldest first, less what was redacted or disregarded."""
+    gone = disregarded(reader)
     for event in reader.events(streams=[f"source/{source_id}"], types=types, tags=tags):
-        if event.HasField("payload"):
-            header = header_of(event)
+        header = header_of(event)
+        if event.HasField("payload") and (event.pos, str(header["id"])) not in gone:
             yield event.pos, str(header["id"]), REGISTRY.read(header["type"], header["tv"], event.payload)

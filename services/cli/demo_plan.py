@@ -19,7 +19,7 @@ from ledger.client.catalogue import InventoryRevision, inventory_artifact, plan_
 from ledger.client.difficulty import plan_difficulty
 from ledger.client.drafts import Draft, Publication, Upload, actor, draft
 from ledger.client.evidence import upload_of
-from ledger.client.reviews import plan_review, read_review
+from ledger.client.reviews import covered_verifier, plan_review, read_review
 from ledger.core.ids import digest_id
 from ledger.events.catalogue import CatalogueRow
 from ledger.events.defects import (
@@ -53,8 +53,8 @@ ASDIV: Final = "MarinSkyRL:asdiv"
 AIME24: Final = "MarinSkyRL:aime24"
 DEEPSCALER: Final = "MarinSkyRL:deepscaler"
 
-SAMPLE_REVISION: Final = "sample-verifier-revision"
-"""Of the one source whose row the demonstration changes: no real revision reads like this."""
+SAMPLE_REVISION: Final = "5a" * 20
+"""Of the one source whose row the demonstration changes: no real commit reads like this."""
 
 
 def demo_publications() -> list[Publication]:
@@ -190,13 +190,8 @@ def _stale_since_a_revision(rows: Mapping[str, CatalogueRow], imported: Iterable
 
 def _reviewed(row: CatalogueRow, name: str) -> Publication:
     run = read_review(DATA / "reviews" / name, atlas_id=row.id)
-    return plan_review(
-        run,
-        by=DEMO,
-        verifier_revision=row.verifier_revision,
-        verifier_revision_basis="catalogue",
-        tags=[SAMPLE_TAG],
-    )
+    revision, basis = covered_verifier(run, catalogue=row.verifier_revision)
+    return plan_review(run, by=DEMO, verifier_revision=revision, verifier_revision_basis=basis, tags=[SAMPLE_TAG])
 
 
 def _review_of(publication: Publication) -> str:

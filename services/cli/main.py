@@ -17,6 +17,8 @@ from ledger.core.strictjson import dumps
 from ledger.events import REGISTRY
 from services.cli import backend
 from services.cli.commands.artifacts import artifacts
+from services.cli.commands.attestations import attestations
+from services.cli.commands.audit import audit
 from services.cli.commands.catalogue import catalogue
 from services.cli.commands.config import config
 from services.cli.commands.database import database
@@ -26,7 +28,9 @@ from services.cli.commands.difficulty import difficulty
 from services.cli.commands.events import events
 from services.cli.commands.logs import logs
 from services.cli.commands.projections import projections
+from services.cli.commands.protocols import protocols
 from services.cli.commands.reviews import reviews
+from services.cli.commands.rules import rules_
 from services.cli.commands.schema import schema
 from services.cli.commands.server import serve
 from services.cli.commands.sources import sources
@@ -68,9 +72,13 @@ for command in (
     reviews,
     defects,
     difficulty,
+    attestations,
+    audit,
     events,
     logs,
     projections,
+    rules_,
+    protocols,
     artifacts,
     schema,
     config,

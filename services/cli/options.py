@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from functools import wraps
+from typing import Any, Final, TypeVar, cast
 
 import click
 
 from ledger.client.reader import MAX_SIZE
+from services.cli.coordinates import Where
 from services.cli.state import State
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -152,21 +154,74 @@ def _state(ctx: click.Context) -> State:
 
 
 def where_options(function: Function) -> Function:
-    """--at, --rules and --min-size: where a reading command stands."""
-    for option in (
-        click.option(
-            "--min-size",
-            type=click.IntRange(0, MAX_SIZE),
-            metavar="N",
-            help="Wait until the ledger has come to this size; without --at, to its present one when left out.",
-        ),
-        click.option(
-            "--rules", default="", metavar="ID", help="Under this rule set rather than the one in force there."
-        ),
+    """--at, --rules, --policy and --min-size: where a reading command stands, given to it as `where`."""
+
+    @wraps(function)
+    def with_where(
+        *args: Any, at: str | None, rules: str, policy: str | None, min_size: int | None, **kwargs: Any
+    ) -> Any:
+        return function(*args, where=Where(at, rules, policy, min_size), **kwargs)
+
+    return with_options(
+        function,
+        with_where,
         click.option("--at", metavar="MOMENT", help="A size, a date or an RFC 3339 time; now when left out."),
-    ):
-        function = option(function)
-    return function
+        click.option(
+            "--rules",
+            default="",
+            metavar="ID",
+            help="Under this rule set rather than the one in force there; now: under the one in force at present.",
+        ),
+        _policy_option("--policy", "Protocols and other policy as of this size, or head; as of --at when left out."),
+        _min_size_option(),
+    )
+
+
+def between_options(function: Function) -> Function:
+    """--from, --to and theirs: the two sides of a comparison, given to a command as `before` and `after`."""
+
+    @wraps(function)
+    def with_sides(*args: Any, min_size: int | None, **kwargs: Any) -> Any:
+        asked = {
+            side: Where(
+                at=kwargs.pop(f"{side}_at"),
+                rules=kwargs.pop(f"{side}_rules"),
+                policy=kwargs.pop(f"{side}_policy"),
+                min_size=min_size,
+            )
+            for side in ("before", "after")
+        }
+        return function(*args, **asked, **kwargs)
+
+    options = []
+    for flag, side in (("from", "before"), ("to", "after")):
+        moment = f"The moment {side} the change: a size, a date or a time; now when left out."
+        options += [
+            click.option(f"--{flag}", f"{side}_at", metavar="MOMENT", help=moment),
+            click.option(f"--rules-{flag}", f"{side}_rules", default="", metavar="ID", help=f"The rules {side} it."),
+            _policy_option(f"--policy-{flag}", f"The policy {side} it: a size, or head.", f"{side}_policy"),
+        ]
+    return with_options(function, with_sides, *options, _min_size_option())
+
+
+def with_options(_: Function, made: Any, *options: Callable[[Any], Any]) -> Function:
+    """What was made of a function, with options that the help lists in this order."""
+    for option in reversed(options):
+        made = option(made)
+    return cast("Function", made)
+
+
+def _policy_option(flag: str, text: str, *name: str) -> Callable[[Any], Any]:
+    return click.option(flag, *name, metavar="SIZE", help=text)
+
+
+def _min_size_option() -> Callable[[Any], Any]:
+    return click.option(
+        "--min-size",
+        type=click.IntRange(0, MAX_SIZE),
+        metavar="N",
+        help="Wait until the ledger has come to this size; without --at, to its present one when left out.",
+    )
 
 
 def id_option(function: Function) -> Function:

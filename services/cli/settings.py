@@ -17,6 +17,7 @@ from typing import Final
 from platformdirs import user_config_path
 
 from ledger.core.errors import InvalidInput, Problem
+from ledger.rules.sets import DEFAULT_RULES, RULE_SETS
 
 FILE_NAME: Final = "ledger.toml"
 ACTOR_KINDS: Final = ("human", "model", "organization", "unknown")
@@ -49,6 +50,7 @@ FIELDS: Final = (
     Field("host", "Address that `ledger serve` binds to", "127.0.0.1"),
     Field("port", "Port that `ledger serve` binds to", "7410"),
     Field("artifacts", "Folder of the evidence bytes, in place of the one in the home"),
+    Field("first_rules", "Rule set that a new log starts under; an existing log keeps its own", DEFAULT_RULES),
     Field("log_level", "From which level the server's own log speaks: " + ", ".join(LOG_LEVELS)),
 )
 _NAMES: Final = {f.name for f in FIELDS}
@@ -110,6 +112,15 @@ class Settings:
     def artifacts(self) -> Path | None:
         value = self.by_name["artifacts"].value
         return None if value is None else Path(value)
+
+    @property
+    def first_rules(self) -> str:
+        """Of the rule sets that this release carries."""
+        rules = self.text("first_rules")
+        if rules not in RULE_SETS:
+            source = self.by_name["first_rules"].source
+            raise _wrong(f"the first rules {rules!r}, from the {source}", f"Give one of {', '.join(RULE_SETS)}.")
+        return rules
 
     @property
     def log_level(self) -> str:

@@ -1,7 +1,7 @@
 """How a table fits a terminal: a row is a line where it fits, and an id or a time is never broken.
 
 When all columns do not fit, those that say least are left out, prose folds, and a cell that must stay whole but is
-wider than its column stands on a line of its own, with its row.
+wider than its column stands on a line of its own, and a mark below it or before it says to which row it belongs.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 GAP: Final = 2
+BELONGS: Final = "└"
+"""Stands before what belongs to the line above."""
 PROSE: Final = 14
 """Width of a column that may fold, where room is short."""
 LEAST: Final = 8
@@ -43,8 +45,8 @@ class Layout:
             yield shown[0]
         rest = [Text() if place in wide else cell for place, cell in enumerate(shown)]
         if any(rest):
-            yield self._line(rest)
-        indent = " " * (self.widths[0] + GAP)
+            yield self._line([Text(BELONGS), *rest[1:]] if 0 in wide else rest)
+        indent = f"{' ' * self.widths[0]}{BELONGS:<{GAP}}"
         yield from (Text(indent).append_text(shown[place]) for place in wide if place)
 
     def _line(self, cells: Iterable[Text]) -> Table:

@@ -23,6 +23,7 @@ QUALITY: Final = {
 DIFFICULTY: Final = {
     "current": ("Current", ""),
     "historical": ("Historical", "dim"),
+    "invalid": ("Protocol mismatch", "yellow"),
     "withheld": ("Withheld · verifier issues", "yellow"),
     "needs_re_review": ("Needs re-review", "magenta"),
     "not_measured": ("Not measured", "dim"),
@@ -100,14 +101,6 @@ def moment(us: int | None) -> str:
     if us is None:
         return "no time yet"
     return clock.to_text(us)[:19].replace("T", " ") + " UTC"
-
-
-def standing(where: audit_pb2.AnswerCoordinates, at: str | None) -> str:
-    """Where an answer stands, in one line; `at` is the moment that was asked for."""
-    recorded = moment(where.recorded_at_us if where.HasField("recorded_at_us") else None)
-    rules = f"rules {where.rules}" if where.rules else "no rules in force yet"
-    open_end = "" if where.final or at is None else "; that moment is not past, so the answer may still change"
-    return harmless(f"As of size {where.size:,}, recorded {recorded}, {rules}{open_end}")
 
 
 def _word(pair: tuple[str, str]) -> Text:

@@ -111,6 +111,12 @@ def test_a_held_home_is_spoken_to_and_not_served_twice(run, served):
     assert run("db", "upgrade", "--home", "served").code == 5
 
 
+def test_a_server_that_comes_up_while_a_command_looks_for_it_is_spoken_to(run, served, monkeypatch):
+    monkeypatch.setattr("services.server.home.server_address", lambda _home: None)
+    got = run("source", "list", "--home", "served", "--json")
+    assert (got.code, got.json) == (0, [])
+
+
 def test_a_database_that_is_named_is_never_taken_for_the_holder_of_the_home(run, served):
     got = run("source", "list", "--home", "served", "--db", "postgresql://127.0.0.1:9/none", "--json")
     assert got.code == 6

@@ -104,10 +104,11 @@ def test_a_defect_from_its_confirmation_to_its_resolution(atlas):
     assert shown(atlas, "--at", demoted["size"])["quality"] == "some_issues"
     assert shown(atlas, "--at", rated["size"])["difficulty"] == rated["difficulty"]
 
-    assert atlas("source", "revise", AIME24, "--verifier-revision", "next").code == 0
+    assert atlas("source", "revise", AIME24, "--verifier-revision", "9" * 40).code == 0
     assert shown(atlas)["quality"] == "needs_re_review"
     assert shown(atlas)["review"]["review_date"] is not None
 
     assert atlas("defect", "reopen", AIME24, "zeros", "--reason", "there again").code == 0
-    assert shown(atlas)["quality"] == "some_issues"
+    assert [d["id"] for d in shown(atlas)["open_defects"]] == ["zeros"]
+    assert shown(atlas)["quality"] == "needs_re_review"
     assert atlas("projection", "rebuild", "--json").json["equal"]

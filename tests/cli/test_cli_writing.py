@@ -103,10 +103,10 @@ def test_who_says_it_stands_in_the_header(own):
     assert header["actor"] == {"id": "me", "kind": "human"}
 
 
-def test_a_confirmed_defect_caps_the_rating_until_it_is_withdrawn(own, tmp_path):
+def test_a_confirmed_defect_is_listed_until_it_is_withdrawn_and_makes_no_rating(own, tmp_path):
     assert confirm(own, tmp_path, "--issue-missing").code == 0
     shown = own("source", "show", ONE, "--json").json
-    assert shown["quality"] == "some_issues"
+    assert shown["quality"] == "unreviewed"
     assert shown["open_defects"][0]["issue_url"] is None
     assert own("defect", "withdraw", ONE, "d1", "--reason", "edited by hand").code == 0
     assert own("source", "show", ONE, "--json").json["open_defects"] == []

@@ -50,3 +50,12 @@ def test_prose_folds_and_no_line_is_wider_than_the_terminal(monkeypatch):
 
     assert len(lines) > 2
     assert max(map(len, lines)) <= 80
+
+
+def test_what_stands_on_a_line_of_its_own_is_marked_as_part_of_its_row(monkeypatch):
+    first = shown(monkeypatch, [[LONG, "math", "Some issues"]])
+    last = shown(monkeypatch, [["O:one", "math", LONG]], whole=["quality"])
+
+    at = first.index(LONG)
+    assert first[at + 1].split() == ["└", "math", "Some", "issues"]
+    assert last[-2:] == ["O:one  math", f"     └ {LONG}"]

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ledger.client.drafts import Publication, Upload, draft
-from ledger.client.evidence import upload_of
 from ledger.core.errors import Refused
-from ledger.core.ids import new_id
-from ledger.events import REGISTRY
 from ledger.events.defects import (
     DefectConfirmed,
     DefectReopened,
@@ -21,18 +16,21 @@ from ledger.events.defects import (
     DefectValidationRecorded,
     DefectWithdrawn,
 )
-from ledger.events.fields import ArtifactRef
-from ledger.wire import audit_pb2
+from services.cli.defect_events import (
+    append,
+    dataset_revision_of,
+    defect_id,
+    present_source,
+    stored,
+    verifier_revision_of,
+)
 from services.cli.defect_history import newest_validation, recorded, review_of_the_fix
 from services.cli.listing import listed, note_defect, note_unlisted
 from services.cli.models import made
 from services.cli.options import REVISION, SOURCE, Function, Group, id_option
-from services.cli.publishing import publish
-from services.cli.state import Ledger, State
+from services.cli.state import State
 from services.cli.validation import CONTROL_KINDS, OUTCOMES, Checks, add_flags, read_checks
 
-Saying = audit_pb2.Source | DefectConfirmed | DefectValidationRecorded | None
-"""What says at which revisions something was seen; None: nobody knows the source."""
 KINDS = ("verifier", "task-import", "judge-output")
 _files = click.Path(path_type=Path)
 
@@ -81,12 +79,12 @@ def suspect(
 
     DEFECT is its id from here on; one is made when it is left out.
     """
-    uploads, references = _stored(evidence)
+    uploads, references = stored(evidence)
     with state.open() as ledger:
         first = recorded(ledger.reader, event_id, DefectSuspected)
-        payload = made(DefectSuspected, defect=defect or _defect(first), evidence=references, **said)
+        payload = made(DefectSuspected, defect=defect or defect_id(first), evidence=references, **said)
         source = listed(ledger, source_id)
-        _append(state, ledger, source_id, payload, uploads=uploads, event_id=event_id)
+        append(state, ledger, source_id, payload, uploads=uploads, event_id=event_id)
         note_unlisted(state, source, source_id)
         note_defect(state, source, payload.defect)
 
@@ -149,23 +147,23 @@ def confirm(
     """
     if (issue_url is None) != issue_missing:
         raise click.UsageError("Name the issue with --issue, or say --issue-missing.")
-    shown_by, references = _stored(evidence)
-    native, input_references = _stored(inputs)
+    shown_by, references = stored(evidence)
+    native, input_references = stored(inputs)
     with state.open() as ledger:
         first = recorded(ledger.reader, event_id, DefectConfirmed)
-        seen_at = first or _source(ledger, source_id)
+        seen_at = first or present_source(ledger, source_id)
         payload = made(
             DefectConfirmed,
-            defect=defect or _defect(first),
+            defect=defect or defect_id(first),
             native_inputs=input_references,
             issue_state="missing" if issue_missing else "filed",
             issue_url=issue_url,
-            dataset_revision=dataset_revision or _dataset_revision(seen_at),
-            verifier_revision=verifier_revision or _verifier_revision(seen_at),
+            dataset_revision=dataset_revision or dataset_revision_of(seen_at),
+            verifier_revision=verifier_revision or verifier_revision_of(seen_at),
             evidence=references,
             **said,
         )
-        _append(state, ledger, source_id, payload, uploads=[*native, *shown_by], event_id=event_id)
+        append(state, ledger, source_id, payload, uploads=[*native, *shown_by], event_id=event_id)
 
 
 @defects.command(
@@ -220,21 +218,21 @@ def validation(
     """
     checks = Checks() if from_file is None else read_checks(from_file)
     add_flags(checks, replays, controls)
-    uploads, references = _stored(evidence)
+    uploads, references = stored(evidence)
     with state.open() as ledger:
         source = listed(ledger, source_id)
         checked_at = recorded(ledger.reader, event_id, DefectValidationRecorded) or source
         payload = made(
             DefectValidationRecorded,
             defect=defect,
-            dataset_revision=dataset_revision or _dataset_revision(checked_at),
-            verifier_revision=verifier_revision or _verifier_revision(checked_at),
+            dataset_revision=dataset_revision or dataset_revision_of(checked_at),
+            verifier_revision=verifier_revision or verifier_revision_of(checked_at),
             replays=checks.replays,
             controls=checks.controls,
             fix=fix or checks.fix,
             evidence=references,
         )
-        _append(state, ledger, source_id, payload, uploads=[*checks.uploads, *uploads], event_id=event_id)
+        append(state, ledger, source_id, payload, uploads=[*checks.uploads, *uploads], event_id=event_id)
         note_unlisted(state, source, source_id)
 
 
@@ -278,7 +276,7 @@ def resolve(
             note=note,
         )
         try:
-            _append(state, ledger, source_id, payload, uploads=[], event_id=event_id)
+            append(state, ledger, source_id, payload, uploads=[], event_id=event_id)
         except Refused as error:
             raise _with_choice(error, payload, chosen=review is None) from None
 
@@ -329,10 +327,10 @@ def _append_reason(
     event_id: str | None,
 ) -> None:
     """For what is said of a defect with a reason and evidence alone."""
-    uploads, references = _stored(evidence)
+    uploads, references = stored(evidence)
     payload = made(kind, defect=defect, reason=reason, evidence=references)
     with state.open() as ledger:
-        _append(state, ledger, source_id, payload, uploads=uploads, event_id=event_id)
+        append(state, ledger, source_id, payload, uploads=uploads, event_id=event_id)
 
 
 def _with_choice(error: Refused, resolved: DefectResolved, *, chosen: bool) -> Refused:
@@ -345,39 +343,3 @@ def _with_choice(error: Refused, resolved: DefectResolved, *, chosen: bool) -> R
         details=error.details,
         problems=error.problems,
     )
-
-
-def _stored(files: tuple[Path, ...]) -> tuple[list[Upload], list[ArtifactRef]]:
-    """Files as uploads, and as events cite them."""
-    uploads = [upload_of(file) for file in files]
-    references = [ArtifactRef(name=f.name, sha256=u.sha256, size=u.size) for f, u in zip(files, uploads, strict=True)]
-    return uploads, references
-
-
-def _source(ledger: Ledger, source_id: str) -> audit_pb2.Source:
-    return ledger.reader.source(source_id, min_size=ledger.reader.info().size).source
-
-
-def _dataset_revision(said: Saying) -> str | None:
-    """The revision of a source's row stands in for an unknown one of its data, as it does for its reviews."""
-    if isinstance(said, audit_pb2.Source):
-        return said.dataset_revision or said.revision or None
-    return said.dataset_revision if said is not None else None
-
-
-def _verifier_revision(said: Saying) -> str | None:
-    return said.verifier_revision or None if said is not None else None
-
-
-def _defect(first: DefectSuspected | DefectConfirmed | None) -> str:
-    """The id of a defect that the command does not name: a new one, unless the command is repeated."""
-    return first.defect if first else new_id()
-
-
-def _append(
-    state: State, ledger: Ledger, source_id: str, payload: Any, *, uploads: Sequence[Upload], event_id: str | None
-) -> None:
-    type_ = next(kind.type for kind in REGISTRY if kind.model is type(payload))
-    event = draft(type_, f"source/{source_id}", payload, by=state.by, id=event_id)
-    summary = f"{source_id}: {type_}, defect {payload.defect}"
-    publish(state, ledger, [Publication(closing=event, uploads=tuple(uploads), summary=summary)])

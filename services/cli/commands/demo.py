@@ -20,7 +20,7 @@ from ledger.client.messages import source_dict
 from ledger.client.writer import raise_refused
 from ledger.core.errors import LedgerError
 from ledger.wire import audit_pb2
-from services.cli import backend, words
+from services.cli import backend, coordinates, words
 from services.cli.commands.server import say_ready
 from services.cli.commands.sources import show_table
 from services.cli.demo_plan import demo_publications
@@ -102,7 +102,7 @@ def _load_and_show(state: State) -> None:
         show_table(out, found)
         out.line()
         show_table(out, [source for source in found if _is_known_of(source)])
-    standing = words.standing(pages[0].coordinates, None)
+    standing = coordinates.standing(pages[0].coordinates, None)
     out.say(f"{words.counted(len(found), 'source')}: {words.qualities(found)}.")
     out.say(f"{words.counted(recorded, 'event')} recorded by this run. {standing}.")
     out.say(_where_to_look(state.settings.home, next((s.id for s in found if s.open_defects), found[0].id)))

@@ -1,4 +1,4 @@
-"""ledger event: one event as it is stored."""
+"""ledger event: one event as it is stored, and taking back what it counts for."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ from typing import Any, Final
 
 import click
 
+from ledger.client.drafts import Draft, Publication, draft
+from ledger.client.reader import MAX_SIZE
 from ledger.core import strictjson
+from ledger.core.ids import digest_id
 from ledger.core.text import harmless
+from ledger.events.administration import EventDisregarded
 from ledger.wire import log_pb2
+from services.cli.asking import ask, yes_option
 from services.cli.catalogue_state import header_of
-from services.cli.options import Group
+from services.cli.models import made
+from services.cli.options import Group, dry_run_option
+from services.cli.publishing import publish, show_plan
 from services.cli.state import State
 
 _FIRST: Final = ("pos", "type", "stream", "sv", "id", "recorded_at", "occurred_at", "actor")
@@ -39,6 +46,50 @@ def show(state: State, key: str, *, content: bool) -> None:
     if content:
         out.line()
         out.line(_content(event))
+
+
+@events.command(
+    "disregard",
+    example="ledger event disregard 1204 --reason 'recorded for the wrong source'\n"
+    "ledger event disregard 1204 --reason 'a test' --dry-run",
+)
+@click.argument("pos", type=click.IntRange(0, MAX_SIZE))
+@click.option("--reason", required=True, metavar="TEXT", help="Why it is to count for nothing; recorded.")
+@dry_run_option
+@yes_option
+@click.pass_obj
+def disregard(state: State, pos: int, *, reason: str, dry_run: bool, yes: bool) -> None:
+    """Let an event count for nothing from here on. It stays in the log, and earlier moments are answered with it.
+
+    There is no way back but recording again what it said: what is published again is a new event.
+    """
+    out = state.output
+    with state.open() as ledger:
+        event = ledger.reader.event(pos)
+        header = header_of(event)
+        summary = f"{header['type']} at position {pos}, on {header['stream']}, of {header['recorded_at']}"
+        planned = Publication(closing=_disregarding(state, header, reason), summary=f"disregard {summary}")
+        if dry_run:
+            show_plan(state, ledger, [planned])
+            return
+        if not yes:
+            if not out.as_json:
+                out.line(summary)
+                out.line(_content(event))
+            ask(
+                out,
+                "Let it count for nothing from here on?",
+                otherwise="Look at it with --dry-run, then give --yes.",
+            )
+        publish(state, ledger, [planned])
+
+
+def _disregarding(state: State, header: dict[str, Any], reason: str) -> Draft:
+    """The same disregard by the same actor has the same id, so that repeating the command is safe."""
+    payload = made(EventDisregarded, pos=header["pos"], event=header["id"], reason=reason)
+    by = state.by
+    event_id = digest_id(header["log"], "event.disregarded", header["pos"], reason, by.id, by.kind)
+    return draft("event.disregarded", "ledger", payload, by=by, id=event_id)
 
 
 def event_dict(event: log_pb2.Event, *, content: bool) -> dict[str, Any]:

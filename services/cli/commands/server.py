@@ -15,14 +15,18 @@ from services.cli.state import State
 @click.option("--host", metavar="HOST", help="Address to bind to [LEDGER_HOST; default 127.0.0.1]")
 @click.option("--port", metavar="PORT", help="Port to bind to, 0 for a free one [LEDGER_PORT; default 7410]")
 @click.option("--artifacts", metavar="DIR", help="Folder of the evidence bytes [LEDGER_ARTIFACTS; default in the home]")
+@click.option(
+    "--first-rules",
+    metavar="ID",
+    help="Rule set that a new log starts under; an existing log keeps its own [LEDGER_FIRST_RULES]",
+)
 @log_level_option
 @click.pass_obj
-def serve(state: State, host: str | None, port: str | None, artifacts: str | None, log_level: str | None) -> None:
+def serve(state: State, /, **given: str | None) -> None:
     """Serve the ledger over gRPC until it is interrupted or told to stop.
 
     What was accepted is finished before it ends. Without authentication it binds to the loopback interface only.
     """
-    given = {"host": host, "port": port, "artifacts": artifacts, "log_level": log_level}
     state.flags.update({name: value for name, value in given.items() if value is not None})
     if "address" in state.flags:
         raise click.UsageError("--address names a running ledger; to serve one, use --host and --port.")

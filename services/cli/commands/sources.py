@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 import click
 
+from ledger.client.auditing import Auditor
 from ledger.client.catalogue import plan_revision
-from ledger.client.messages import coordinates_dict, source_dict, to_dict
+from ledger.client.messages import coordinates_dict, to_dict
 from ledger.core import clock
 from ledger.core.errors import Refused
 from ledger.wire import audit_pb2
 from services.cli import catalogue_state, words
+from services.cli.coordinates import Where, standing
+from services.cli.exporting import Target, View, export, export_options
+from services.cli.filters import source_filter_options
 from services.cli.options import REVISION, SOURCE, Group, dry_run_option, where_options
-from services.cli.output import Output
+from services.cli.output import Cell, Output
 from services.cli.publishing import publish_source
+from services.cli.questions import asked, source_as_of, source_pages
+from services.cli.refreshes import present_base
+from services.cli.source_facts import facts, named
 from services.cli.state import State
 
 _EXPLAINED: Final = ("id", "quality", "applicability", "difficulty", "reasons", "retired")
@@ -27,35 +35,25 @@ def sources() -> None:
 
 
 @sources.command(
-    "list", example="ledger source list --quality good --origin MarinSkyRL\nledger source list --defects --json"
+    "list",
+    example="""ledger source list --quality good --origin MarinSkyRL
+ledger source list --defects --at 2026-10-01 --format csv --output sources.csv""",
 )
-@click.option("--origin", "origins", multiple=True, metavar="NAME", help="Of this origin; repeat it for alternatives.")
-@click.option("--family", "families", multiple=True, metavar="NAME", help="Of this family.")
-@click.option("--quality", "qualities", multiple=True, type=click.Choice(list(words.QUALITY)), help="Shown so.")
-@click.option(
-    "--difficulty", "difficulties", multiple=True, type=click.Choice(list(words.DIFFICULTY)), help="Shown so."
-)
-@click.option("--status", "atlas_statuses", multiple=True, metavar="STATUS", help="Available or Excluded.")
-@click.option(
-    "--defects/--no-defects", "has_open_defects", default=None, help="With an open confirmed defect, or none."
-)
-@click.option("--benchmark/--no-benchmark", "is_benchmark", default=None, help="A benchmark, or none.")
-@click.option("--search", default="", metavar="TEXT", help="Part of an id, name, dataset id or family.")
-@click.option("--retired", "include_retired", is_flag=True, help="Retired sources too.")
+@source_filter_options
 @where_options
+@export_options
 @click.pass_obj
-def list_(state: State, /, *, at: str | None, rules: str, min_size: int | None, **wanted: Any) -> None:
+def list_(state: State, *, wanted: audit_pb2.SourceFilter, where: Where, target: Target) -> None:
     """List the sources, by origin, then id."""
-    with state.open() as ledger:
-        least = ledger.size_to_wait_for(at, min_size)
-        pages = list(ledger.reader.sources(audit_pb2.SourceFilter(**wanted), at=at, rules=rules, min_size=least))
-    found = [source for page in pages for source in page.sources]
     out = state.output
+    target.form(out)
+    with state.open() as ledger:
+        first, answer = asked(ledger, source_pages(ledger, wanted, where.coordinates(ledger)), "sources")
+        count = export(out, _TABLE, replace(answer, json_stamp=coordinates_dict(first.coordinates)), target)
     if out.as_json:
-        out.json([source_dict(source, pages[0].coordinates) for source in found])
         return
-    show_table(out, found)
-    out.say(f"{words.counted(len(found), 'source')}. {words.standing(pages[0].coordinates, at)}.")
+    to = f" written to {target.file}" if target.file is not None else ""
+    out.say(f"{words.counted(count, 'source')}{to}. {standing(first.coordinates, where.at)}.")
 
 
 @sources.command(
@@ -64,28 +62,26 @@ def list_(state: State, /, *, at: str | None, rules: str, min_size: int | None, 
 @click.argument("source_id", type=SOURCE, metavar="ID")
 @where_options
 @click.pass_obj
-def show(state: State, source_id: str, *, at: str | None, rules: str, min_size: int | None) -> None:
+def show(state: State, source_id: str, *, where: Where) -> None:
     """Show one source as it stands, or as it stood."""
     with state.open() as ledger:
-        least = ledger.size_to_wait_for(at, min_size)
-        answer = ledger.reader.source(source_id, at=at, rules=rules, min_size=least)
+        answer = source_as_of(ledger, source_id, where.coordinates(ledger))
     out = state.output
     if out.as_json:
-        out.json(source_dict(answer.source, answer.coordinates))
+        out.json(to_dict(answer.source) | coordinates_dict(answer.coordinates))
         return
-    out.pairs(_facts(answer.source))
-    out.say(f"{words.standing(answer.coordinates, at)}. `ledger source why` names the events behind it.")
+    out.pairs(facts(answer.source))
+    out.say(f"{standing(answer.coordinates, where.at)}. `ledger source why` names the events behind it.")
 
 
 @sources.command("why", example="ledger source why MarinSkyRL:svamp --at 2026-10-01")
 @click.argument("source_id", type=SOURCE, metavar="ID")
 @where_options
 @click.pass_obj
-def why(state: State, source_id: str, *, at: str | None, rules: str, min_size: int | None) -> None:
+def why(state: State, source_id: str, *, where: Where) -> None:
     """Say why a source is shown as it is: each reason with its events."""
     with state.open() as ledger:
-        least = ledger.size_to_wait_for(at, min_size)
-        answer = ledger.reader.why(source_id, at=at, rules=rules, min_size=least)
+        answer = Auditor(ledger.connection).why(source_id, where.coordinates(ledger))
     out = state.output
     if out.as_json:
         source = answer.source
@@ -93,7 +89,7 @@ def why(state: State, source_id: str, *, at: str | None, rules: str, min_size: i
         out.json(shown | {"events": [to_dict(e) for e in answer.events]} | coordinates_dict(answer.coordinates))
         return
     _show_reasons(out, answer)
-    out.say(f"{words.standing(answer.coordinates, at)}.")
+    out.say(f"{standing(answer.coordinates, where.at)}.")
 
 
 @sources.command("revise", example="ledger source revise MarinSkyRL:svamp --verifier-revision 0f3c…")
@@ -113,10 +109,12 @@ def revise(
         size = reader.info().size
         source = reader.source(source_id, min_size=size).source
         _check_listed(source)
+        base = present_base(reader, source.origin)
         publication = plan_revision(
             catalogue_state.current_row(reader, source),
             by=state.by,
-            base=catalogue_state.last_refresh(reader, source.origin),
+            base=base.id,
+            retracted=base.retracted,
             row_count=catalogue_state.listed_count(reader, source.origin, size),
             dataset_revision=dataset_revision,
             verifier_revision=verifier_revision,
@@ -134,26 +132,13 @@ def _check_listed(source: audit_pb2.Source) -> None:
 
 def show_table(out: Output, found: Iterable[audit_pb2.Source]) -> None:
     """The sources as the catalogue page lists them."""
-    out.table(
-        ["id", "family", "quality", "difficulty", "review date", "open defects"],
-        [
-            [
-                _named(source),
-                source.family if source.HasField("family") else None,
-                words.rated(source),
-                words.measured(source),
-                _review_date(source),
-                len(source.open_defects),
-            ]
-            for source in found
-        ],
-        whole=("id", "review date"),
-        spare=("family", "open defects"),
-    )
+    out.table(_TABLE.columns, map(_TABLE.cells, found), whole=_TABLE.whole, spare=_TABLE.spare)
 
 
-def _named(source: audit_pb2.Source) -> str:
-    return source.id + (" (retired)" if source.retired else "")
+def _cells(source: audit_pb2.Source) -> list[Cell]:
+    family = source.family if source.HasField("family") else None
+    review_date, defects = _review_date(source), len(source.open_defects)
+    return [named(source), family, words.rated(source), words.measured(source), review_date, defects]
 
 
 def _review_date(source: audit_pb2.Source) -> str | None:
@@ -163,57 +148,9 @@ def _review_date(source: audit_pb2.Source) -> str | None:
     return source.review.review_date[:10] if source.review.HasField("review_date") else None
 
 
-def _facts(source: audit_pb2.Source) -> Iterable[tuple[str, Any]]:
-    yield "id", _named(source)
-    yield "quality", words.rated(source)
-    if source.HasField("applicability"):
-        yield "applicability", words.APPLICABILITY.get(source.applicability, source.applicability)
-    yield from _review(source)
-    yield "difficulty", words.difficulty(source.difficulty.status)
-    for model in source.difficulty.models:
-        yield f"  {model.size}", f"{model.model}: {words.solve_rate(model)}"
-    for found in (*source.open_defects, *source.suspected_defects, *source.resolved_defects):
-        yield "defect", words.defect(found)
-    for name in ("origin", "name", "family", "url", "dataset_id", "dataset_revision", "revision", "verifier_revision"):
-        yield name.replace("_", " "), _known(source, name)
-    for name in ("atlas_status", "intended_use", "is_benchmark", "input_rows"):
-        yield name.replace("_", " "), _known(source, name)
-    if source.sample:
-        yield "sample", "rests on sample events, made up for a demonstration"
-    for reason in source.reasons:
-        yield "because", reason.text
-
-
-def _review(source: audit_pb2.Source) -> Iterable[tuple[str, Any]]:
-    if not source.HasField("review"):
-        yield "review", "none"
-        return
-    review = source.review
-    yield "review", f"{review.id}, traces: {review.traces}, judgments: {review.judgments}"
-    yield "review date", _known(review, "review_date")
-    yield "execution commit", _known(review, "executed_commit")
-    yield "reference commit", _known(review, "reference_commit")
-    yield "verifier revision reviewed", _reviewed_revision(review)
-
-
-def _reviewed_revision(review: audit_pb2.Review) -> str | None:
-    """The verifier revision that the rating covers, and who says so."""
-    revision, basis = _known(review, "verifier_revision"), _known(review, "verifier_revision_basis")
-    return f"{revision}, as the {basis} says" if revision and basis else revision
-
-
-def _known(message: Any, name: str) -> str | None:
-    """The field's text, or None when it is unknown."""
-    field = message.DESCRIPTOR.fields_by_name[name]
-    if field.has_presence and not message.HasField(name):
-        return None
-    value = getattr(message, name)
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
-
-
 def _show_reasons(out: Output, answer: audit_pb2.WhyResponse) -> None:
     events = {event.pos: event for event in answer.events}
-    out.pairs([("id", _named(answer.source)), ("quality", words.rated(answer.source))])
+    out.pairs([("id", named(answer.source)), ("quality", words.rated(answer.source))])
     for reason in answer.source.reasons:
         out.line()
         out.line(f"{reason.field}: {reason.text} [{reason.rule}]")
@@ -229,3 +166,13 @@ def _event_cells(pos: int, event: audit_pb2.WhyEvent | None) -> list[str | None]
         return [f"  {pos}", None, None, None]
     kind = event.type + (" (sample)" if event.sample else "")
     return [f"  {pos}", kind, clock.to_text(event.recorded_at_us), event.actor or None]
+
+
+_TABLE: Final = View(
+    row=audit_pb2.Source,
+    columns=("id", "family", "quality", "difficulty", "review date", "open defects"),
+    cells=_cells,
+    noun="source",
+    whole=("id", "review date"),
+    spare=("family", "open defects"),
+)
