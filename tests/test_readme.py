@@ -44,9 +44,12 @@ def test_the_tour_runs_as_it_stands(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     said = done.stdout
     assert len(re.findall(r"^quality +Good$", said, re.MULTILINE)) == 2, "before the defect, and at the size before it"
-    assert "Some issues: 1 confirmed defect" in said
+    assert "Some issues at best: 1 confirmed defect open (units)" in said
     assert "Withheld: 1 confirmed defect" in said
     assert "exit 4: no such source then" in said
+    assert "applicability: unknown -> stale" in said, "the impact of other rules"
+    promoted = re.findall(r"^(\S+) is in force from size \d+ on; the promotion moved 1 source", said, re.MULTILINE)
+    assert promoted == ["atlas-page-1", "ledger-1"]
 
 
 def test_the_sdk_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

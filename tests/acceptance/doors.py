@@ -23,7 +23,7 @@ from ledger.core.errors import LedgerError
 from ledger.wire import audit_pb2, log_pb2
 from services.cli.main import main
 
-COORDINATES = ("size", "recorded_at", "final", "rules", "redactions_through")
+COORDINATES = ("size", "recorded_at", "final", "rules", "rules_digest", "redactions_through", "policy_size")
 CURATOR = ("--actor", "curator-1", "--actor-kind", "human")
 
 

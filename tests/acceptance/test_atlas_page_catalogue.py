@@ -12,7 +12,7 @@ import pytest
 from ledger.client import actor
 from ledger.client.catalogue import plan_import, read_inventory
 from ledger.core.errors import LedgerError
-from services.cli import catalogue_state
+from services.cli import catalogue_state, refreshes
 from services.cli.demo_plan import INVENTORY
 from tests.acceptance.conftest import ROWS
 from tests.acceptance.curated import Curated
@@ -209,5 +209,5 @@ def planned(doors: Doors, rows: Any) -> list[Any]:
         catalogue_state.current_sources(doors.reader, origins, doors.size),
         by=actor(CURATOR[1]),
         partial=False,
-        base={origin: catalogue_state.last_refresh(doors.reader, origin) for origin in origins},
+        base={origin: refreshes.present_base(doors.reader, origin).id for origin in origins},
     )

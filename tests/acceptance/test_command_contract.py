@@ -18,7 +18,10 @@ PROMISED = {
     "intended_use", "is_benchmark", "input_rows", "quality", "applicability", "review", "difficulty", "open_defects",
     "suspected_defects", "reasons", "sample",
 }  # fmt: skip
-ADDED = {"retired", "row_sha256", "url", "resolved_defects"}
+ADDED = {
+    "retired", "row_sha256", "url", "resolved_defects", "underlying_quality", "counts", "attestations", "panel",
+    "review_pool", "aliases", "tags",
+}  # fmt: skip
 HOSTILE = "red \x1b[31m title \x1b]0;owned\x07 c1 \x9b31m bidi \u202etxet\u202c line\nfeed\ttab [red]markup[/red] 数"
 
 

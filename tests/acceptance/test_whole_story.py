@@ -23,6 +23,8 @@ from tests.support.databases import fresh_database
 SVAMP = next(row for row in ROWS if row["id"] == "MarinSkyRL:svamp")
 FIRST_START = 5
 """Events that a ledger writes about itself before anybody else can."""
+NEXT = "f" * 40
+"""The verifier's later commit."""
 ISSUE = "https://github.com/example/atlas/issues/7"
 FIXED = resolved_issue(ISSUE, SVAMP["dataset_revision"], SVAMP["verifier_revision"])
 
@@ -58,7 +60,8 @@ class Story:
         self.chapters.append(Chapter(self.record(*arguments), quality, rule, defects))
 
     def run_of(self, name: str, **options: Any) -> Path:
-        return build_review(self.folder / name, summary=f"The chapter of {name}.", **options)
+        ran = {"executed_commit": SVAMP["verifier_revision"], **options}
+        return build_review(self.folder / name, summary=f"The chapter of {name}.", **ran)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -94,12 +97,10 @@ def told(story: Story) -> None:
     story.record("review", "publish", story.run_of("fix", resolved_verifier_issues=[FIXED]))
     story.chapter("some_issues", "quality.waits-for-publication", "defect", "resolve", source, "units")
     story.chapter("good", "quality.good", "review", "publish", story.run_of("second", tasks=2))
-    story.chapter(
-        "needs_re_review", "quality.needs-re-review", "source", "revise", source, "--verifier-revision", "f" * 40
-    )
+    story.chapter("needs_re_review", "quality.needs-re-review", "source", "revise", source, "--verifier-revision", NEXT)
     story.chapter(
         "some_issues", "quality.some-issues", "review", "publish",
-        story.run_of("third", judge_findings=[issue("medium")]),
+        story.run_of("third", judge_findings=[issue("medium")], executed_commit=NEXT),
     )  # fmt: skip
 
 
@@ -134,7 +135,7 @@ def test_a_source_tells_its_quality_at_every_moment_and_why(story: Story) -> Non
             assert why["reasons"][0]["rule"] == chapter.rule
         now = doors.shown(SVAMP["id"])
         assert [d["status"] for d in now["resolved_defects"]] == ["resolved"]
-        assert (now["sample"], now["rules"]) == (False, "atlas-page-1")
+        assert (now["sample"], now["rules"]) == (False, "ledger-1")
 
         before = [doors.reader.source(SVAMP["id"], at=chapter.size) for chapter in story.chapters]
         assert doors.tell("projection", "rebuild")["equal"] is True

@@ -178,7 +178,14 @@ def check_answers(requests: Requests, answers: Answers) -> None:
 
 @contextlib.contextmanager
 def ledger(name: str, home: Path, database: str | None, workload: Workload) -> Iterator[Ledger]:
-    """Starts a server on a fresh home, and stops it at the end."""
+    """A contestant on a fresh home."""
+    with served(home, database) as address, contextlib.closing(Ledger(name, address, workload)) as contestant:
+        yield contestant
+
+
+@contextlib.contextmanager
+def served(home: Path, database: str | None = None) -> Iterator[str]:
+    """Starts a server on a home, gives its address, and stops it at the end."""
     port = free_port()
     log = home.with_suffix(".log")
     with log.open("w") as file:
@@ -187,8 +194,7 @@ def ledger(name: str, home: Path, database: str | None, workload: Workload) -> I
     try:
         address = f"127.0.0.1:{port}"
         _wait_until_serving(address, server, log)
-        with contextlib.closing(Ledger(name, address, workload)) as contestant:
-            yield contestant
+        yield address
     finally:
         server.terminate()
         wait_or_kill(server)

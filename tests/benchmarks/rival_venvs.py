@@ -1,7 +1,7 @@
 """Rivals run in environments of their own, made on first use and kept, and answer over a pipe.
 
-A driver is a module of this folder, run by the rival's Python. It reads one cell a line and answers one line: the
-seconds that it took. What it prints on stderr is for people.
+A driver is a module of this folder, run by the rival's Python. It reads one question a line, an object, and answers with
+one. What it prints on stderr is for people.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.benchmarks.contestants import Cell, Key
 
@@ -40,25 +40,37 @@ def rival_python(venvs: Path, rival: str) -> Path:
 
 
 @dataclass
+class Driver:
+    """A rival's process, and what to call it."""
+
+    name: str
+    process: subprocess.Popen[str]
+
+    def ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(question) + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"{self.name}: the driver ended with exit code {self.process.wait()} at {question}")
+        found: dict[str, Any] = json.loads(answer)
+        return found
+
+
+@dataclass
 class Rival:
     """A contestant behind a driver's pipe."""
 
     name: str
-    driver: subprocess.Popen[str]
+    driver: Driver
     cells: frozenset[Key]
 
     def takes(self, cell: Cell) -> bool:
         return cell.key in self.cells
 
     def seconds(self, cell: Cell) -> float:
-        assert self.driver.stdin is not None
-        assert self.driver.stdout is not None
-        self.driver.stdin.write(json.dumps(asdict(cell)) + "\n")
-        self.driver.stdin.flush()
-        answer = self.driver.stdout.readline()
-        if not answer:
-            raise RuntimeError(f"{self.name}: the driver ended with exit code {self.driver.wait()} at {cell}")
-        return float(json.loads(answer)["seconds"])
+        return float(self.driver.ask(asdict(cell))["seconds"])
 
     def rest(self) -> None:
         """It answers when it is done."""
@@ -66,16 +78,23 @@ class Rival:
 
 @contextlib.contextmanager
 def rival(name: str, module: str, python: Path, arguments: list[str], cells: set[Key]) -> Iterator[Rival]:
+    """A contestant, whose driver is stopped at the end."""
+    with driver(name, module, python, arguments) as started:
+        yield Rival(name, started, frozenset(cells))
+
+
+@contextlib.contextmanager
+def driver(name: str, module: str, python: Path, arguments: list[str]) -> Iterator[Driver]:
     """Starts a driver and stops it at the end."""
     command = [str(python), "-m", f"tests.benchmarks.{module}", *arguments]
-    driver = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
-        yield Rival(name, driver, frozenset(cells))
+        yield Driver(name, process)
     finally:
-        assert driver.stdin is not None
+        assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
-            driver.stdin.close()  # a driver ends with its input
-        wait_or_kill(driver)
+            process.stdin.close()  # a driver ends with its input
+        wait_or_kill(process)
 
 
 def wait_or_kill(process: subprocess.Popen[str]) -> None:
