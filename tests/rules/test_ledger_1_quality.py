@@ -451,8 +451,14 @@ class TestRow7And15AVerifierRevisionCountsWhereTheExecutionShowedIt:
         assert story.has("difficulty.review-unknown")
 
     @pytest.mark.parametrize("basis", ["catalogue", "publisher"])
-    def test_a_claim_about_itself_is_not_stale_either(self, basis):
+    def test_a_claim_of_another_revision_makes_stale_and_says_whose_word_it_is(self, basis):
         story = told(*good("r1"), verifier_revision="9" * 40, verifier_revision_basis=basis)
+        assert (story.shown()["quality"], story.shown()["applicability"]) == ("needs_re_review", "stale")
+        assert f"instead of {'9' * 40} (as the {basis} names it" in story.text_of("applicability.revision-changed")
+
+    @pytest.mark.parametrize("basis", ["catalogue", "publisher"])
+    def test_a_claim_of_another_kind_of_revision_says_nothing(self, basis):
+        story = told(*good("r1"), verifier_revision="9" * 64, verifier_revision_basis=basis)
         assert story.shown()["applicability"] == "unknown"
 
     def test_row_29_an_unknown_revision_is_said_and_not_taken_as_equal(self):

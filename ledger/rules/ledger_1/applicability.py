@@ -1,7 +1,8 @@
 """Whether what was made on some revisions holds for the present ones, and why.
 
 Data and verifier are compared each by itself, as typed identities. Another revision of the same kind is a change, and
-makes a review stale; a revision that is unknown, or of another kind, says nothing. An attestation may show that
+makes a review stale, also where the review's was only claimed; a revision that is unknown, or of another kind, says
+nothing, and a claimed one that is equal says nothing either. An attestation may show that
 nothing changed between two revisions; it is named where it is honoured, and where it is not.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ledger.rules.ledger_1.attestations import SUPPORTS, Coverage, coverage, finding, in_place_of
+from ledger.rules.ledger_1.attestations import SUPPORTS, Coverage, Covered, coverage, finding, in_place_of
 from ledger.rules.ledger_1.listing import Listing
 from ledger.rules.ledger_1.model import Attestation, Settled
 from ledger.rules.ledger_1.reasons import Reason, listed, plural, reason
@@ -102,12 +103,14 @@ def _why(value: str, found: Coverage, basis: Basis, listing: Listing) -> Reason:
     covered, present = basis.covered, listing.revisions
     pairs = (
         ("data", found.dataset, covered.dataset, present.dataset),
-        ("verifier", found.verifier, covered.verifier, present.verifier),
+        ("verifier", found.verifier, covered.verifier or _changed_claim(found, covered), present.verifier),
     )
     rests_on = (*basis.events, *listing.events)
     if value == "stale":
         changed = [f"{what} {now} instead of {then}" for what, answer, then, now in pairs if answer == "different"]
-        text = f"The source changed since the review: {listed(changed)}."
+        claimed = covered.claimed is not None and found.verifier == "different"
+        told = f" (as the {_teller(basis)} names it; no execution showed it)" if claimed else ""
+        text = f"The source changed since the review: {listed(changed)}{told}."
         return reason("applicability", "applicability.revision-changed", text, rests_on)
     unknown = [_unknown(what, then, now, basis) for what, answer, then, now in pairs if answer == "unknown"]
     if unknown:
@@ -118,6 +121,16 @@ def _why(value: str, found: Coverage, basis: Basis, listing: Listing) -> Reason:
         return reason("applicability", "applicability.attested", text, rests_on)
     text = "The review covers the present data and verifier revisions."
     return reason("applicability", "applicability.revisions-equal", text, rests_on)
+
+
+def _changed_claim(found: Coverage, covered: Covered) -> str | None:
+    """The revision that was claimed, where it is known to be another one than the present."""
+    return covered.claimed if found.verifier == "different" else None
+
+
+def _teller(basis: Basis) -> str:
+    """Who names the verifier revision."""
+    return (basis.review.verifier_revision_basis if basis.review else "inventory") or "review"
 
 
 def _unknown(what: str, then: str | None, now: str | None, basis: Basis) -> str:

@@ -38,6 +38,8 @@ class Covered(NamedTuple):
     verifier: str | None
     executed_commit: str | None = None
     review: str | None = None
+    claimed: str | None = None
+    """A verifier revision that somebody names, and no execution showed: it can make stale, and never current."""
 
 
 class Coverage(NamedTuple):
@@ -102,7 +104,7 @@ def in_place_of(attestation: Attestation, settled: Settled) -> Attestation:
 def coverage(covered: Covered, settled: Settled, listing: Listing) -> Coverage:
     """Whether what was made on these revisions holds for the present ones."""
     present = listing.revisions
-    dataset, verifier = compare(covered.dataset, present.dataset), compare(covered.verifier, present.verifier)
+    dataset, verifier = compare(covered.dataset, present.dataset), _verifier(covered, present.verifier)
     if not settled.attestations or (dataset == "same" and verifier == "same"):
         return Coverage(dataset, verifier, (), ())
     known, selector = standing(settled), listing.row.component_selector
@@ -116,6 +118,12 @@ def coverage(covered: Covered, settled: Settled, listing: Listing) -> Coverage:
         verifier = "same" if any(finding(a, selector) == "unchanged" for a in latest) else verifier
     honoured = tuple(a for a in bearing if finding(a, selector) == "unchanged")
     return Coverage(dataset, verifier, honoured, tuple(a for a in bearing if a not in honoured))
+
+
+def _verifier(covered: Covered, present: str | None) -> Answer:
+    if covered.verifier is not None or compare(covered.claimed, present) != "different":
+        return compare(covered.verifier, present)
+    return "different"
 
 
 def _latest(candidates: Iterable[Attestation]) -> list[Attestation]:

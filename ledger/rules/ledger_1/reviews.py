@@ -47,9 +47,10 @@ def basis_of(settled: Settled, listing: Listing) -> Basis | None:
 
 
 def covered_by(review: Review) -> Covered:
-    """A verifier revision counts where the execution showed it; what the catalogue says of itself shows nothing."""
-    shown = review.verifier_revision if review.verifier_revision_basis == "execution" else None
-    return Covered(review.dataset_revision, shown, review.executed_commit, review.id)
+    """A verifier revision shows what ran where the execution recorded it; else it is what somebody claims."""
+    named, executed = review.verifier_revision, review.verifier_revision_basis == "execution"
+    shown, claimed = (named, None) if executed else (None, named)
+    return Covered(review.dataset_revision, shown, review.executed_commit, review.id, claimed)
 
 
 def passed_over(settled: Settled, shown: Review) -> tuple[list[Review], list[Review]]:
@@ -163,7 +164,7 @@ def panel_fields(basis: Basis | None) -> dict[str, Any] | None:
 def _authored(listing: Listing) -> Basis:
     authored = listing.row.authored
     assert authored is not None
-    covered = Covered(authored.dataset_revision, None)
+    covered = Covered(authored.dataset_revision, None, claimed=authored.verifier_revision)
     return Basis(None, authored.rating, listing.stated[1], listing.stated, covered, listing.sample)
 
 
