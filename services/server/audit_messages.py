@@ -47,7 +47,8 @@ def _check_time(name: str, us: int) -> None:
 
 
 def source_filter(wire: audit_pb2.SourceFilter) -> SourceFilter:
-    _check_texts({"origins": wire.origins, "families": wire.families, "search": [wire.search]})
+    theirs = {"origins": wire.origins, "families": wire.families, "atlas_statuses": wire.atlas_statuses}
+    _check_texts({**theirs, "search": [wire.search]})
     return SourceFilter(
         origins=frozenset(wire.origins),
         families=frozenset(wire.families),
