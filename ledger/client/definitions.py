@@ -125,8 +125,8 @@ def plainly_assigned(statement: ast.stmt) -> list[str]:
             pass
         case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
             targets = [target]
-        case _ if type(statement).__name__ == "TypeAlias":  # of later versions of Python
-            targets = [statement.name]  # type: ignore[attr-defined]
+        case _ if type(statement).__name__ == "TypeAlias":
+            targets = [statement.name]  # type: ignore[attr-defined]  # of later versions of Python
         case _:
             return []
     inner = [node for target in targets for node in ast.walk(target)]

@@ -153,6 +153,10 @@ def _state(ctx: click.Context) -> State:
     return ctx.ensure_object(State)
 
 
+at_option = click.option("--at", metavar="MOMENT", help="A size, a date or an RFC 3339 time; now when left out.")
+"""Of commands that read recorded events as they are: neither rules nor policy bear on them."""
+
+
 def where_options(function: Function) -> Function:
     """--at, --rules, --policy and --min-size: where a reading command stands, given to it as `where`."""
 
@@ -165,7 +169,7 @@ def where_options(function: Function) -> Function:
     return with_options(
         function,
         with_where,
-        click.option("--at", metavar="MOMENT", help="A size, a date or an RFC 3339 time; now when left out."),
+        at_option,
         click.option(
             "--rules",
             default="",

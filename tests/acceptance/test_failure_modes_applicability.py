@@ -296,7 +296,7 @@ print(*map(definitions, packages))
 def test_row_31_a_digest_of_code_does_not_depend_on_the_python_that_computes_it(python: str, tmp_path: Path) -> None:
     found = interpreter(python)
     if found is None:
-        pytest.skip(f"no {python} here")
+        pytest.skip(f"no {python} here")  # the check needs that Python itself
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     packages = [f"ledger.rules.{rules.replace('-', '_')}" for rules in RULE_SETS]

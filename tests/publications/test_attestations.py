@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from ledger.core import errors, strictjson
 from ledger.core.errors import InvalidInput, LedgerError, NotFound, Refused
 from ledger.events.attestations import AttestationRecorded, ComparedDefinition, ExecutionImplementation, Selection
 from ledger.rules import digest
+from tests.support.pythons import interpreter
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "attestations"
 SCRIPT = (VECTORS / "script.py.txt").read_text("utf-8")
@@ -71,20 +71,11 @@ def test_the_digest_of_a_closure_is_the_one_that_was_released(root: str) -> None
     assert closure(SCRIPT, [root]).sha256 == GOLDEN[root]
 
 
-def interpreter(python: str) -> str | None:
-    """One on the path or among those that pyenv keeps, and that runs."""
-    kept = Path.home().glob(f".pyenv/versions/{python.removeprefix('python')}.*/bin/{python}")
-    for found in (shutil.which(python), *sorted(map(str, kept))):
-        if found and not subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode:
-            return found
-    return None
-
-
 @pytest.mark.parametrize("python", ["python3.11", "python3.12", "python3.13", "python3.14"])
 def test_every_python_computes_the_same_closures(python: str, tmp_path: Path) -> None:
     found = interpreter(python)
     if found is None:
-        pytest.skip(f"no {python} here")
+        pytest.skip(f"no {python} here")  # the check needs that Python itself
     # Another Python has none of the packages: the modules are loaded one by one, with nothing but its own library.
     program = """
 import importlib.util, sys, types

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from ledger.core.errors import NotFound
 from ledger.rules import digest
 from ledger.rules.digest import definitions_digest, sources_digest
 from ledger.rules.sets import DEFAULT_RULES, RULE_SETS, rules_digest
+from tests.support.pythons import interpreter
 
 SHIPPED = {
     "atlas-page-1": "55e9cf1454106a7911ca7e5db146f833a3e6585c4922268f481d2d844431989b",
@@ -107,9 +107,9 @@ def test_an_unknown_set_is_not_found_and_the_known_ones_are_named():
 
 @pytest.mark.parametrize("python", ["python3.11", "python3.12", "python3.13", "python3.14"])
 def test_every_python_computes_the_same_digest_with_its_standard_library_alone(python, tmp_path):
-    found = shutil.which(python)
-    if found is None or subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode:
-        pytest.skip(f"no {python} here")
+    found = interpreter(python)
+    if found is None:
+        pytest.skip(f"no {python} here")  # the check needs that Python itself
     (tmp_path / "code.py").write_text(CODE, "utf-8")
     program = (
         "import runpy, sys; digest = runpy.run_path(sys.argv[1]); sys.path.insert(0, sys.argv[2]);"

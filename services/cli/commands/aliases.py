@@ -23,7 +23,7 @@ from services.cli.catalogue_state import header_of
 from services.cli.disregarded import disregarded
 from services.cli.listing import listed, note_unlisted
 from services.cli.models import made
-from services.cli.options import SOURCE, Group, dry_run_option
+from services.cli.options import SOURCE, Group, at_option, dry_run_option
 from services.cli.publishing import publish, show_plan
 from services.cli.state import State
 
@@ -111,7 +111,7 @@ def map_(
 
 @aliases.command("list", example="ledger catalogue alias list --at 2026-10-01")
 @click.option("--source", "source_id", type=SOURCE, metavar="ID", help="Only names that mean this source.")
-@click.option("--at", metavar="MOMENT", help="A size, a date or an RFC 3339 time; now when left out.")
+@at_option
 @click.pass_obj
 def list_(state: State, *, source_id: str | None, at: str | None) -> None:
     """List the names, each with what it means now, or meant then."""

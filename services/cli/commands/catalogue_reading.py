@@ -15,7 +15,7 @@ from ledger.core.errors import InvalidInput
 from ledger.events.catalogue import CatalogueSynced, CatalogueSyncFailed
 from ledger.wire import audit_pb2
 from services.cli import catalogue_state, coordinates, words
-from services.cli.options import Command
+from services.cli.options import Command, at_option
 from services.cli.output import Cell
 from services.cli.refreshes import Refresh, all_refreshes, history_of, present
 from services.cli.state import State
@@ -54,7 +54,7 @@ def versions(state: State, *, origins: tuple[str, ...]) -> None:
 ledger catalogue export --origin MarinSkyRL --at 2026-10-01""",
 )
 @click.option("--origin", "origins", multiple=True, metavar="NAME", help="Of this origin; repeat it for several.")
-@click.option("--at", metavar="MOMENT", help="A size, a date or an RFC 3339 time; now when left out.")
+@at_option
 @click.option(
     "--min-size", type=click.IntRange(0, MAX_SIZE), metavar="N", help="Wait until the ledger has come to this size."
 )

@@ -17,7 +17,7 @@ from ledger.core.errors import InvalidInput, NotFound, Problem
 from ledger.events.policy import ProtocolAdopted, ProtocolDefined, ProtocolModel
 from ledger.events.wording import words
 from services.cli.models import made
-from services.cli.options import Group, dry_run_option
+from services.cli.options import Group, at_option, dry_run_option
 from services.cli.output import Cell, Output
 from services.cli.policy_history import (
     PROTOCOLS_STREAM,
@@ -30,8 +30,6 @@ from services.cli.policy_history import (
 from services.cli.publishing import publish, show_plan
 from services.cli.state import State
 
-_at_option = click.option("--at", metavar="MOMENT", help="A size, a date or an RFC 3339 time; now when left out.")
-
 
 @click.group("protocol", cls=Group, example="ledger protocol list")
 def protocols() -> None:
@@ -39,7 +37,7 @@ def protocols() -> None:
 
 
 @protocols.command("list", example="ledger protocol list\nledger protocol list --at 2026-10-01")
-@_at_option
+@at_option
 @click.pass_obj
 def list_(state: State, *, at: str | None) -> None:
     """List the protocols that the log defines, and which of them stand."""
@@ -62,7 +60,7 @@ def list_(state: State, *, at: str | None) -> None:
 
 @protocols.command("show", example="ledger protocol show atlas-difficulty-v2-65k16k")
 @click.argument("name", metavar="ID")
-@_at_option
+@at_option
 @click.pass_obj
 def show(state: State, name: str, *, at: str | None) -> None:
     """Show a protocol's terms: as the log defines them, or as they are shipped where it does not."""

@@ -12,13 +12,11 @@ from ledger.client.drafts import Publication, draft
 from ledger.events.policy import RulesAdopted
 from ledger.rules.sets import RULE_SETS, rules_digest
 from services.cli.models import made
-from services.cli.options import Group, dry_run_option
+from services.cli.options import Group, at_option, dry_run_option
 from services.cli.output import Cell
 from services.cli.policy_history import RULES_STREAM, RuleSetHistory, rules_history, size_at
 from services.cli.publishing import publish, show_plan
 from services.cli.state import State
-
-_at_option = click.option("--at", metavar="MOMENT", help="A size, a date or an RFC 3339 time; now when left out.")
 
 
 @click.group("rules", cls=Group, example="ledger rules list")
@@ -27,7 +25,7 @@ def rules_() -> None:
 
 
 @rules_.command("list", example="ledger rules list\nledger rules list --at 2026-10-01 --json")
-@_at_option
+@at_option
 @click.pass_obj
 def list_(state: State, *, at: str | None) -> None:
     """List the rule sets, and what the log says of each."""
@@ -49,7 +47,7 @@ def list_(state: State, *, at: str | None) -> None:
 
 @rules_.command("show", example="ledger rules show ledger-1")
 @click.argument("rules", metavar="ID")
-@_at_option
+@at_option
 @click.pass_obj
 def show(state: State, rules: str, *, at: str | None) -> None:
     """Say what a rule set is, module by module, and since when it is adopted and in force."""
