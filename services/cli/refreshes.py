@@ -23,8 +23,8 @@ from services.cli.disregarded import Disregarded, disregarded
 
 NO_BASE: Final = "none"
 """Written in the place of a base: the origin has no refresh yet."""
-MAX_TOLD: Final = 50
-"""So many changed sources are named one by one."""
+MAX_TOLD: Final = 10
+"""So many changed sources of a refresh are named one by one."""
 _PARTS: Final = (*WITH_ROW, "source.retired")
 
 
@@ -238,24 +238,23 @@ def _refresh(event: log_pb2.Event, gone: Disregarded) -> Refresh:
 
 def _told(reader: Reader, since: Iterable[Refresh]) -> Iterator[Problem]:
     """Each refresh, and the sources that it changed."""
-    left = MAX_TOLD
     for refresh in since:
         revision = f"revision {refresh.revision}" if refresh.revision is not None else "no revision"
         message = (
             f"{refresh.actor} published {revision} at {refresh.recorded_at}: {refresh.counts or 'content redacted'}"
         )
         yield Problem(f"origin/{refresh.origin}, position {refresh.pos}", message)
-        for problem in _changed(reader, refresh, left):
-            left -= 1
-            yield problem
+        yield from _changed(reader, refresh)
 
 
-def _changed(reader: Reader, refresh: Refresh, most: int) -> Iterator[Problem]:
-    if not isinstance(refresh.said, CatalogueSynced) or most <= 0:
+def _changed(reader: Reader, refresh: Refresh) -> Iterator[Problem]:
+    """The first sources that it changed, and how many more there are."""
+    if not isinstance(refresh.said, CatalogueSynced):
         return
     parts = reader.events(types=_PARTS, tags=[COLLECTION_TAG + refresh.said.collection], to_size=refresh.pos)
     for number, event in enumerate(parts):
-        if number == most:
+        if number == MAX_TOLD:
+            yield Problem(f"origin/{refresh.origin}", f"… and {refresh.said.parts.count - number} more sources")
             return
         header = header_of(event)
         verb = str(header["type"]).removeprefix("source.")

@@ -173,6 +173,18 @@ class TestPublishing:
         )
         assert shown(published, "P:three")["size"] == before
 
+    def test_a_large_refresh_hides_no_later_one(self, run, tmp_path):
+        many = [SOURCES[1] | {"id": f"O:{number:02}"} for number in range(refreshes.MAX_TOLD + 3)]
+        assert run("catalogue", "publish", document(tmp_path / "many.json", many), "--base", "none").code == 0
+        assert run("catalogue", "retire", "O:00", "--reason", "gone").code == 0
+
+        got = run("catalogue", "publish", document(tmp_path / "more.json"), "--base", "none", "--json")
+
+        told = [(problem["place"], problem["message"]) for problem in got.error["problems"]]
+        assert got.code == 5
+        assert ("origin/O", "… and 3 more sources") in told
+        assert told[-1] == ("source/O:00", "retired")
+
     def test_every_stale_base_is_told_at_once(self, published, tmp_path):
         changed = [source | {"family": "x"} for source in SOURCES]
         file = document(tmp_path / "c.json", changed)
