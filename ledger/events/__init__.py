@@ -5,7 +5,19 @@ Facts are recorded, decisions are refused: `EventType.decision` says which is wh
 
 from __future__ import annotations
 
-from ledger.events import administration, attestations, catalogue, defects, difficulty, policy, reviews
+from ledger.events import (
+    administration,
+    attestations,
+    catalogue,
+    checkpoints,
+    defects,
+    difficulty,
+    exports,
+    policy,
+    reviews,
+    runs,
+    steps,
+)
 from ledger.events.registry import REGISTRY, EventType, Registry
 
 __all__ = [
@@ -15,8 +27,12 @@ __all__ = [
     "administration",
     "attestations",
     "catalogue",
+    "checkpoints",
     "defects",
     "difficulty",
+    "exports",
     "policy",
     "reviews",
+    "runs",
+    "steps",
 ]

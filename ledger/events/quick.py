@@ -149,9 +149,9 @@ def _annotation(annotation: Any) -> tuple[Any, Judge | None]:
         item, free = _annotation(get_args(annotation)[0])
         return list[item], free and (lambda values: all(map(free, values)))  # type: ignore[valid-type]  # at run time
     if origin is dict:
-        if get_args(annotation) != (str, JsonValue):
-            raise _Inexpressible
-        return msgspec.Raw, _is_free_object
+        if get_args(annotation) == (str, JsonValue):
+            return msgspec.Raw, _is_free_object
+        return _mapping(*get_args(annotation))
     if origin is Literal or annotation in (str, bool, type(None)):
         return annotation, None
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
@@ -163,6 +163,15 @@ def _annotation(annotation: Any) -> tuple[Any, Judge | None]:
     if annotation is float:
         return Union[_INT, float], None  # noqa: UP007  # an integer is written without a point
     raise _Inexpressible
+
+
+def _mapping(keys: Any, values: Any) -> tuple[Any, Judge | None]:
+    """By name, such as metrics. A name that comes twice is found by re-encoding: only one is left."""
+    key, _ = _annotation(keys)
+    value, free = _annotation(values)
+    if free is not None:
+        raise _Inexpressible
+    return dict[key, value], None  # type: ignore[valid-type]  # at run time
 
 
 def _union(annotation: Any) -> tuple[Any, Judge | None]:

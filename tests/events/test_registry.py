@@ -241,12 +241,14 @@ class TestVocabulary:
     def test_the_decisions_are_those_that_the_rules_judge(self) -> None:
         assert {k.type for k in REGISTRY if k.decision} == {
             "catalogue.synced",
+            "checkpoint.selected",
             "defect.confirmed",
             "defect.reopened",
             "defect.resolved",
             "defect.withdrawn",
             "event.disregarded",
             "event.redacted",
+            "export.verified",
             "projection.promoted",
             "protocol.adopted",
             "protocol.defined",
