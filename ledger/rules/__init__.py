@@ -1,9 +1,10 @@
 """Rules: pure functions from events to what is shown. No I/O, no clock, no randomness.
 
 A rule set is a package of its own, self-contained and frozen: what it needs is copied into it, so that nothing shared
-can change under it. Two steps: `fold` gathers what the events of one source say (its facts); `show` derives what is
+can change under it. Two steps: `fold` gathers what the events of one stream say (its facts); `show` derives what is
 shown from the facts and the environment (catalogue refreshes and policy), with the reason for each value. Events are
-folded in log order. `decide` judges a decision before it is recorded, against the same facts.
+folded in log order. A set is for sources, or for runs with exports and campaigns; a key is a source's id, or the
+stream's whole name. `decide` judges a decision before it is recorded, against the same facts.
 
 Every value that a set keeps can be written to bytes and read back to an equal value, so that a fold can resume.
 """
@@ -20,13 +21,25 @@ from ledger.core.errors import Problem
 Facts = TypeVar("Facts")
 Environment = TypeVar("Environment")
 State = dict[str, Any]
-"""What is shown of one source: the fields of `Source` in audit.proto, None where it is unknown."""
+"""What is shown of one key: of a source the fields of `Source` in audit.proto, None where it is unknown."""
 
 
 class RuleEvent:
     """An event as a rule sees it: what it says, and the few header fields that rules may use."""
 
-    __slots__ = ("_body", "_payload", "_read", "actor", "id", "pos", "principal", "sample", "stream", "type")
+    __slots__ = (
+        "_body",
+        "_payload",
+        "_read",
+        "actor",
+        "id",
+        "pos",
+        "principal",
+        "producer",
+        "sample",
+        "stream",
+        "type",
+    )
 
     def __init__(
         self,
@@ -41,6 +54,7 @@ class RuleEvent:
         sample: bool = False,
         actor: str = "",
         principal: str | None = None,
+        producer: tuple[str, int, int] | None = None,
     ) -> None:
         """Made of the payload's model, or of its bytes and a way to read them: a set needs only one of both."""
         self.pos = pos
@@ -51,6 +65,8 @@ class RuleEvent:
         """The header carries the tag `sample`: made up for a demonstration."""
         self.actor = actor
         self.principal = principal
+        self.producer = producer
+        """Where the event stands in its producer's own count: id, epoch and number."""
         self._payload = payload
         self._body = body
         self._read = read
@@ -91,7 +107,7 @@ class RuleSet(Protocol, Generic[Facts, Environment]):
     id: str
 
     environment_types: frozenset[str]
-    """Types that `fold_environment` takes; catalogue parts are both these and facts of their source."""
+    """Types that `fold_environment` takes; catalogue parts are both these and facts of their source. Of runs: none."""
 
     def initial_environment(self) -> Environment: ...
 
@@ -104,10 +120,10 @@ class RuleSet(Protocol, Generic[Facts, Environment]):
     def initial_facts(self) -> Facts: ...
 
     def fold(self, facts: Facts, event: RuleEvent) -> Facts:
-        """The facts after one more event of the source's own stream."""
+        """The facts after one more event of the key's own stream."""
 
     def show(self, source_id: str, facts: Facts, environment: Environment) -> State | None:
-        """What is shown; None while the source is not in the catalogue."""
+        """What is shown of a key; None while nothing is, as of a source that is not in the catalogue."""
 
     def decide(self, event: RuleEvent, facts: Facts, environment: Environment) -> tuple[Problem, ...]:
         """Every reason against a decision, none if it may be recorded.

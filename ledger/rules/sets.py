@@ -8,17 +8,27 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ledger.core.errors import NotFound
-from ledger.rules import RuleSet, atlas_code_1, atlas_page_1, ledger_1
+from ledger.rules import RuleSet, atlas_code_1, atlas_page_1, ledger_1, training_1
 from ledger.rules.digest import definitions_digest
 
 _MODULES: Final = (atlas_page_1, atlas_code_1, ledger_1)
+_RUN_MODULES: Final = (training_1,)
 
 RULE_SETS: Final[Mapping[str, RuleSet[Any, Any]]] = MappingProxyType({m.RULES.id: m.RULES for m in _MODULES})
+"""Those of sources."""
+
+RUN_RULE_SETS: Final[Mapping[str, RuleSet[Any, Any]]] = MappingProxyType({m.RULES.id: m.RULES for m in _RUN_MODULES})
+"""Those of runs, exports and campaigns: facts of one stream, and an environment that never changes."""
+
+ALL_RULE_SETS: Final[Mapping[str, RuleSet[Any, Any]]] = MappingProxyType({**RULE_SETS, **RUN_RULE_SETS})
 
 DEFAULT_RULES: Final = "ledger-1"
 """Adopted and promoted when a log is made, unless another set is named for it."""
 
-_PACKAGES: Final[Mapping[str, str]] = MappingProxyType({m.RULES.id: m.__name__ for m in _MODULES})
+DEFAULT_RUN_RULES: Final = "training-1"
+"""Folds runs in every log: nothing is adopted or promoted there."""
+
+_PACKAGES: Final[Mapping[str, str]] = MappingProxyType({m.RULES.id: m.__name__ for m in (*_MODULES, *_RUN_MODULES)})
 
 
 @cache
