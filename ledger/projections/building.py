@@ -17,8 +17,9 @@ from ledger.projections.folding import Folder
 from ledger.projections.following import encode_surroundings
 from ledger.projections.generations import GenerationRow, Generations
 from ledger.projections.rows import FIRST, Chunk, LogHistory, chunks, policy_rows
+from ledger.projections.subjects import RUNS
 from ledger.projections.timelines import FoldedStream, Timeline, read_timeline
-from ledger.projections.workers import ChunkFold, fold_in_processes, is_portable, work
+from ledger.projections.workers import Check, ChunkFold, fold_in_processes, is_portable, work
 from ledger.rules import RuleSet
 
 CHUNK_EVENTS: Final = 10_000
@@ -29,6 +30,7 @@ MAX_PROCESSES: Final = 8
 
 READING: Final = "reading the policy"
 FOLDING: Final = "folding the sources"
+FOLDING_RUNS: Final = "folding the runs"
 FOLLOWING: Final = "following the log"
 COMPARING: Final = "comparing"
 
@@ -54,13 +56,22 @@ class Builder:
     """Builds one generation up to its target."""
 
     def __init__(
-        self, log: Log, rules: RuleSet[Any, Any], generations: Generations, row: GenerationRow, processes: int
+        self,
+        log: Log,
+        rules: RuleSet[Any, Any],
+        generations: Generations,
+        row: GenerationRow,
+        processes: int,
+        *,
+        check: Check,
     ) -> None:
+        self._check = check
         self.row = row
         self.size = row.size if row.target is None else row.target
         self.processes = _processes(processes, self.size, portable=is_portable(rules, log.registry))
         self._log = log
         self._rules = rules
+        self._folder = Folder(rules, log.registry, row.identity.subject)
         self._generations = generations
 
     def build(self, report: Report) -> GenerationRow:
@@ -78,27 +89,28 @@ class Builder:
         return self.row
 
     def _timeline(self) -> Timeline:
-        folder, store = Folder(self._rules, self._log.registry), self._log.store
+        folder, store = self._folder, self._log.store
         rows = policy_rows(store, folder, self.size)
         # Other processes make their own: it is cheaper to make than to send.
         return read_timeline(folder, rows, LogHistory(store, folder), versions=self.processes == 1)
 
     def _fold_streams(self, line: Timeline, report: Report) -> None:
         engine = self._log.store.engine
-        left = list(chunks(engine, self.row.built_through or FIRST, self.size, CHUNK_EVENTS))
+        left = list(chunks(engine, self.row.built_through or FIRST, self.size, CHUNK_EVENTS, self._folder.projection))
+        phase = FOLDING_RUNS if self._folder.projection is RUNS else FOLDING
         done, total = 0, sum(chunk.events for chunk in left)
         with closing(self._folded(left, line)) as folded:
             for chunk, streams in zip(left, folded, strict=True):
                 self.row = self._generations.extend(self.row, chunk.last, streams)
                 done += chunk.events
-                report(self._progress(FOLDING, done, total))
+                report(self._progress(phase, done, total))
 
     def _folded(self, left: list[Chunk], line: Timeline) -> Generator[list[FoldedStream]]:
         engine = self._log.store.engine
         if self.processes > 1:
-            return fold_in_processes(work(engine, self._rules, self.size), left, self.processes)
-        fold = ChunkFold(engine, self._rules, self._log.registry, self.size, line)
-        return (fold.fold(chunk.first, chunk.last) for chunk in left)
+            return fold_in_processes(work(engine, self._folder, self.size), left, self.processes)
+        fold = ChunkFold(engine, self._folder, self.size, line)
+        return (fold.fold(chunk.first, chunk.last, self._check) for chunk in left)
 
     def _finish(self, line: Timeline) -> None:
         failed = self.row.failed_events + line.last.failures

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from ledger.core.errors import NotFound, Refused
 from ledger.projections.generations import (
     BUILDING,
@@ -12,6 +15,12 @@ from ledger.projections.generations import (
     Moved,
 )
 from ledger.projections.impact import Impact, impact
+from ledger.projections.subjects import RUNS, SOURCES
+
+_INSTEAD_OF_DROPPING: Final[Mapping[str, str]] = {
+    SOURCES.name: "Promote another first (`ledger projection promote`).",
+    RUNS.name: "`ledger projection rebuild --rules {rules}` makes it anew, and puts the new one in its place.",
+}
 
 
 class Choice:
@@ -43,7 +52,7 @@ class Choice:
         return min(found, key=lambda row: (row.status == BUILDING, not self._generations.computes(row)))
 
     def built(self, ref: str) -> GenerationRow:
-        """The same, if it can answer.
+        """A generation that can answer.
 
         Raises:
             NotFound: there is none.
@@ -56,6 +65,24 @@ class Choice:
                 reason="CONDITION_FAILED",
                 remedy="Wait for its build, or go on with it: `ledger projection rebuild --rules ID`.",
                 details={"generation": row.id},
+            )
+        return row
+
+    def candidate(self, ref: str) -> GenerationRow:
+        """A generation of the sources, which may come to answer in the place of the live one.
+
+        Raises:
+            NotFound: there is none.
+            Refused: reason NOT_SUPPORTED; it is of another projection.
+        """
+        row = self.find(ref)
+        if row.identity.projection != SOURCES.name:
+            raise Refused(
+                f"{row.identity.projection} have one rule set a release, {row.identity.rules!r}: nothing is compared "
+                "or promoted there",
+                reason="NOT_SUPPORTED",
+                remedy=f"`ledger projection rebuild --rules {row.identity.rules}` folds them again, and compares.",
+                details={"generation": row.id, "projection": row.identity.projection},
             )
         return row
 
@@ -92,7 +119,7 @@ class Choice:
             raise Refused(
                 "the generation that answers cannot be dropped",
                 reason="CONDITION_FAILED",
-                remedy="Promote another first (`ledger projection promote`).",
+                remedy=_INSTEAD_OF_DROPPING[row.identity.projection].format(rules=row.identity.rules),
                 details={"generation": row.id},
             )
         try:

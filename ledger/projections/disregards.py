@@ -17,16 +17,18 @@ from ledger.events.administration import EventDisregarded
 from ledger.log.model import Filter, StoredEvent
 from ledger.log.ports import Store
 from ledger.projections.folding import Row, plain, version_of
+from ledger.projections.subjects import PROJECTIONS
 
 DISREGARDED: Final = "event.disregarded"
-_FAMILIES: Final = frozenset({"catalogue", "review", "defect", "difficulty", "attestation", "policy"})
+_FAMILIES: Final = frozenset({"policy"}).union(*(p.families for p in PROJECTIONS.values()))
+"""What rules read."""
 
 Lookup = Callable[[int], StoredEvent | None]
 """Gives the event at a position."""
 
 
 def disregardable(type_: str, registry: Registry = REGISTRY) -> bool:
-    """Whether an event of the type can be disregarded: the log's own affairs and what happened in runs cannot."""
+    """Whether an event of the type can be disregarded: the log's own affairs cannot."""
     versions = registry.versions(type_)
     return bool(versions) and registry.get(type_, versions[-1]).family in _FAMILIES
 
@@ -48,7 +50,7 @@ def against_disregard(payload: EventDisregarded, target: StoredEvent | None, alr
         )
     if not disregardable(target.type):
         problems.append(
-            Problem("/pos", f"position {target.pos} holds a {target.type}, which decides no source's state")
+            Problem("/pos", f"position {target.pos} holds a {target.type}, which decides nothing that is shown")
         )
     if already:
         problems.append(Problem("/pos", f"the event at position {target.pos} is disregarded already"))

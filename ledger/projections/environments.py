@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from ledger.log.model import StoredEvent
 from ledger.projections.disregards import DISREGARDED, Disregards
 from ledger.projections.folding import Folder, Row, Surroundings
-from ledger.rules import EVERYTHING, Touched, source_of
+from ledger.rules import EVERYTHING, Touched
 
 NOTHING: frozenset[str] = frozenset()
 
@@ -34,7 +34,7 @@ class Effect(NamedTuple):
 
     touched: Touched
     refolded: str | None = None
-    """The source whose facts must be folded again."""
+    """The key whose facts must be folded again."""
     disregarded: int | None = None
     """The position that counts for nothing from here on."""
 
@@ -66,7 +66,9 @@ class EnvironmentFold:
             self.surroundings = surroundings_of(self._folder, self._history.environment(row[0]), self.disregarded)
             # What the environment says is compared as it is written: 1 and 1.0 are equal, and not shown alike.
             touched = NOTHING if self._written() == before else EVERYTHING
-        return Effect(touched, source_of(target.stream), target.pos)
+        # What no facts are made of leaves its key as it is, which may not even be known.
+        key = self._folder.projection.key_of(target.stream) if target.type in self._folder.types else None
+        return Effect(touched, key, target.pos)
 
     def _written(self) -> tuple[bytes, dict[str, tuple[int, ...]]]:
         now = self.surroundings

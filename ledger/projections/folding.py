@@ -27,14 +27,13 @@ from ledger.core.errors import LedgerError
 from ledger.events import Registry
 from ledger.events.fields import SAMPLE_TAG
 from ledger.log.model import StoredEvent
-from ledger.rules import RuleEvent, RuleSet, State, Touched, source_of
+from ledger.projections.subjects import SOURCES, Projection
+from ledger.rules import RuleEvent, RuleSet, State, Touched
 
 FAILED_RULE: Final = "fold.failed"
 BROKEN_RULE: Final = "show.failed"
-FAMILIES: Final = frozenset({"catalogue", "review", "defect", "difficulty", "attestation"})
-"""What a source's own stream holds, and its facts are made of."""
 NOBODY: Final = ""
-"""Stands for the source of events that are of none."""
+"""Stands for the key of events that are of none."""
 
 Row = tuple[int, str, str, str, bytes, bytes | None]
 """Of a stored event what the fold reads: position, id, type, stream, header, payload. A plain tuple: one an event."""
@@ -44,7 +43,7 @@ _ShownFrom = Callable[[str, Any, Any], tuple[Any, ...]]
 
 @dataclass(slots=True)
 class Kept:
-    """What a generation keeps of a source between events."""
+    """What a generation keeps of a key between events."""
 
     facts: Any
     state: bytes = b""
@@ -63,7 +62,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The environment, and the events that its fold refused: their positions by source."""
+    """The environment, and the events that its fold refused: their positions by key."""
 
     environment: Any
     failed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -83,15 +82,17 @@ class Interval(NamedTuple):
 
 
 class Folder:
-    """One rule set's steps. Holds no state of the log; safe to share."""
+    """One rule set's steps, in the projection that it belongs to. Holds no state of the log; safe to share."""
 
-    def __init__(self, rules: RuleSet[Any, Any], registry: Registry) -> None:
+    def __init__(self, rules: RuleSet[Any, Any], registry: Registry, projection: Projection = SOURCES) -> None:
         self.rules = rules
         self.registry = registry
+        self.projection = projection
         self.environment_types = rules.environment_types
-        mine = {t.type for t in registry if t.family in FAMILIES and "source" in t.streams}
+        kinds = frozenset(projection.kinds)
+        mine = {t.type for t in registry if t.family in projection.families and not kinds.isdisjoint(t.streams)}
         self.types = frozenset(mine | rules.environment_types)
-        """The types that decide a source's state."""
+        """The types that decide a key's state."""
         self.alike: Callable[[Any, Any], bool] = getattr(rules, "shows_alike", _differ)
         self._shown_from: _ShownFrom | None = getattr(rules, "shown_from", None)
         self._newest = {t.type: t.version for t in registry}  # in order of version: the last one stays
@@ -116,11 +117,11 @@ class Folder:
         sample = SAMPLE_TAG in tags if tags else False
         return RuleEvent(
             pos, id_, type_, stream, None, body=body, read=read,
-            sample=sample, actor=said.actor.id, principal=said.principal,
+            sample=sample, actor=said.actor.id, principal=said.principal, producer=_counted(said.producer),
         )  # fmt: skip
 
     def fold(self, kept: Kept, row: Row) -> bool:
-        """One more event of the source's own stream; whether it leaves what is shown as it is."""
+        """One more event of the key's own stream; whether it leaves what is shown as it is."""
         before = kept.facts
         try:
             kept.facts = after = self.rules.fold(before, self.event(row))
@@ -131,13 +132,13 @@ class Folder:
             return False
 
     def surround(self, before: Surroundings, row: Row) -> tuple[Surroundings, Touched]:
-        """The environment after one more event of its types, and the sources whose state may differ."""
+        """The environment after one more event of its types, and the keys whose state may differ."""
         try:
             event = self.event(row)
             touched = self.rules.touched(before.environment, event)
             environment = self.rules.fold_environment(before.environment, event)
         except Exception:  # noqa: BLE001  # as above
-            key = source_of(row[3]) or NOBODY
+            key = self.projection.key_of(row[3]) or NOBODY
             failed = {**before.failed, key: (*before.failed.get(key, ()), row[0])}
             return Surroundings(before.environment, failed), frozenset()
         if environment is before.environment:
@@ -145,7 +146,7 @@ class Folder:
         return Surroundings(environment, before.failed), touched
 
     def show(self, key: str, kept: Kept, surroundings: Surroundings, pos: int) -> Interval | None:
-        """What is shown of the source after the event at a position, if it is not what was shown before."""
+        """What is shown of the key after the event at a position, if it is not what was shown before."""
         refused = kept.failed
         if key in surroundings.failed:
             refused = tuple(sorted({*refused, *surroundings.failed[key]}))
@@ -153,18 +154,18 @@ class Folder:
             if self._is_as_shown(key, kept, surroundings, refused):
                 return None
             state = self.rules.show(key, kept.facts, surroundings.environment)
-            written = b"" if state is None else strictjson.dumps(_saying(state, refused, None))
+            written = b"" if state is None else strictjson.dumps(self._saying(state, refused, None))
             kept.broken = None
         except Exception:  # noqa: BLE001  # as above
             kept.shown_from = None
             if kept.broken is None:
                 kept.broken = pos
             state = orjson.loads(kept.state) if kept.state else None
-            written = b"" if state is None else strictjson.dumps(_saying(state, refused, kept.broken))
+            written = b"" if state is None else strictjson.dumps(self._saying(state, refused, kept.broken))
         if written == kept.state:
             return None
         kept.state = written
-        return Interval(key, pos, state["origin"] if state else "", written)
+        return Interval(key, pos, self.projection.origin_of(key, state) if state else "", written)
 
     def _is_as_shown(self, key: str, kept: Kept, surroundings: Surroundings, refused: tuple[int, ...]) -> bool:
         """Whether everything that the state would be derived from is what it was when it was derived last."""
@@ -173,6 +174,20 @@ class Folder:
         before = kept.shown_from
         kept.shown_from = now = (*self._shown_from(key, kept.facts, surroundings.environment), *refused)
         return before is not None and len(before) == len(now) and all(map(is_, before, now))
+
+    def _saying(self, state: State, refused: tuple[int, ...], broken: int | None) -> State:
+        """The state with what could not be done, said among its reasons."""
+        if not refused and broken is None:
+            return state
+        said = self.projection.doubt
+        reasons = [r for r in state.get("reasons", ()) if r["rule"] not in {FAILED_RULE, BROKEN_RULE}]
+        if refused:
+            text = "The rules could not take these events; they count for nothing."
+            reasons.append(_reason(said, FAILED_RULE, text, refused))
+        if broken is not None:
+            text = "The rules cannot derive the state since this event; what is shown is the last one that they could."
+            reasons.append(_reason(said, BROKEN_RULE, text, (broken,)))
+        return {**state, "reasons": reasons}
 
 
 def _differ(_before: Any, _after: Any) -> bool:
@@ -203,6 +218,7 @@ def rule_event(stored: StoredEvent, registry: Registry) -> RuleEvent:
         sample=SAMPLE_TAG in said.tags,
         actor=said.actor.id,
         principal=said.principal,
+        producer=_counted(said.producer),
     )
 
 
@@ -215,6 +231,12 @@ class _Actor(msgspec.Struct, gc=False):
     id: str
 
 
+class _Producer(msgspec.Struct, gc=False):
+    id: str
+    epoch: int
+    seq: int
+
+
 class _Header(msgspec.Struct, gc=False):
     """Of a header, what a rule may see."""
 
@@ -222,23 +244,15 @@ class _Header(msgspec.Struct, gc=False):
     tags: list[str]
     actor: _Actor
     principal: str | None
+    producer: _Producer | None
+
+
+def _counted(producer: _Producer | None) -> tuple[str, int, int] | None:
+    return None if producer is None else (producer.id, producer.epoch, producer.seq)
 
 
 _header = msgspec.json.Decoder(_Header).decode
 
 
-def _saying(state: State, refused: tuple[int, ...], broken: int | None) -> State:
-    """The state with what could not be done, said among its reasons."""
-    if not refused and broken is None:
-        return state
-    reasons = [r for r in state["reasons"] if r["rule"] not in {FAILED_RULE, BROKEN_RULE}]
-    if refused:
-        reasons.append(_reason(FAILED_RULE, "The rules could not take these events; they count for nothing.", refused))
-    if broken is not None:
-        text = "The rules cannot derive the state since this event; what is shown is the last one that they could."
-        reasons.append(_reason(BROKEN_RULE, text, (broken,)))
-    return {**state, "reasons": reasons}
-
-
-def _reason(rule: str, text: str, events: tuple[int, ...]) -> dict[str, Any]:
-    return {"field": "quality", "rule": rule, "text": text, "events": list(events)}
+def _reason(field: str, rule: str, text: str, events: tuple[int, ...]) -> dict[str, Any]:
+    return {"field": field, "rule": rule, "text": text, "events": list(events)}

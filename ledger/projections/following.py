@@ -73,7 +73,7 @@ class Follower:
 
     def _opened(self) -> LiveFold:
         store, registry, row = self._log.store, self._log.registry, self.row
-        folder = Folder(self._rules, registry)
+        folder = Folder(self._rules, registry, row.identity.subject)
         history = LogHistory(store, folder)
         disregards = Disregards(store.event, registry, disregarded_at(store, registry, row.size))
         surroundings = decode_surroundings(self._rules, row)

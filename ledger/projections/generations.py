@@ -1,8 +1,9 @@
 """Generations: which there are, how far each has come, and which one answers.
 
 - Rows and cursor move in one transaction, the cursor by compare-and-set, so two projectors cannot both apply an event.
-- `live` answers; `shadow` follows the head and never answered; `kept` was in force once, or is kept to be looked at;
-  `building` is read by nobody. All but the last follow the head, where the release computes their identity.
+- Of each projection one is `live` and answers. `shadow` follows the head and never answered; `kept` was in force once,
+  or is kept to be looked at; `building` is read by nobody. All but the last follow the head, where the release
+  computes their identity.
 - A generation's rows vanish when another takes its place: whoever was reading is told (`Moved`), and asks again.
 - A build is claimed for as long as its builder lives; an unclaimed one was left half-way, and can be gone on with.
 """
@@ -27,14 +28,17 @@ from ledger.projections.records import (
     LIVE,
     ORDER,
     SHADOW,
-    SOURCES,
     STALE,
     GenerationRow,
     Identity,
+    create_live,
     cursor_of,
     from_row,
+    has_built,
     insert_row,
+    live_row,
 )
+from ledger.projections.subjects import SOURCES, Projection
 from ledger.projections.tables import generation
 from ledger.projections.timelines import FoldedStream
 
@@ -43,7 +47,6 @@ __all__ = [
     "KEPT",
     "LIVE",
     "SHADOW",
-    "SOURCES",
     "STALE",
     "GenerationRow",
     "Generations",
@@ -71,25 +74,30 @@ class Generations:
             yield connection
 
     def all(self) -> list[GenerationRow]:
-        """The one that answers first, builds last; among equals the newest first."""
+        """Those that answer first, builds last; among equals those of sources first, then the newest."""
         with self._engine.connect() as connection:
             rows = [from_row(row) for row in connection.execute(select(generation))]
         rows.sort(key=lambda row: row.id, reverse=True)
-        return sorted(rows, key=lambda row: ORDER.index(row.status))
+        return sorted(rows, key=lambda row: _rank(row.status, row.identity.projection))
 
     def sizes(self) -> dict[str, int]:
-        """How far those have come that this release moves: the live one first."""
+        """How far those have come that this release moves, in the order of `all`."""
+        return {name: size for name, (_, size) in self.moved().items()}
+
+    def moved(self) -> dict[str, tuple[str, int]]:
+        """Status and size of those that this release moves: the live ones first."""
         g = generation.c
-        columns = select(g.id, g.status, g.size, g.rules, g.rules_digest, g.fold_digest, g.upcaster_digest)
+        columns = select(
+            g.id, g.status, g.size, g.rules, g.rules_digest, g.fold_digest, g.upcaster_digest, g.projection
+        )
         with self._engine.connect() as connection:
             rows = connection.execute(columns.where(g.status != BUILDING).order_by(g.id)).all()
         mine = [row for row in rows if Identity(*row[3:]) in self._identities]
-        return {row.id: row.size for row in sorted(mine, key=lambda row: ORDER.index(row.status))}
+        return {row.id: (row.status, row.size) for row in sorted(mine, key=lambda r: _rank(r.status, r.projection))}
 
-    def live(self) -> GenerationRow | None:
+    def live(self, projection: Projection = SOURCES) -> GenerationRow | None:
         with self._engine.connect() as connection:
-            row = connection.execute(select(generation).where(generation.c.status == LIVE)).first()
-        return from_row(row) if row else None
+            return live_row(connection, projection.name)
 
     def get(self, generation_id: str) -> GenerationRow | None:
         with self._engine.connect() as connection:
@@ -113,11 +121,10 @@ class Generations:
         return row.status if self.computes(row) else STALE
 
     def create_live(self, identity: Identity, environment: bytes) -> GenerationRow:
-        """The live generation; made, having folded nothing, if there is none."""
+        """The live generation of the projection; made, having folded nothing, if there is none."""
         with self._write() as connection:
             self._lock_out_others(connection)
-            found = connection.execute(select(generation).where(generation.c.status == LIVE)).first()
-            return from_row(found) if found else _create_live(connection, identity, environment)
+            return live_row(connection, identity.projection) or create_live(connection, identity, environment)
 
     @contextmanager
     def build(self, identity: Identity, environment: bytes, target: int) -> Iterator[tuple[GenerationRow, bool]]:
@@ -216,17 +223,25 @@ class Generations:
         """
         with self._write() as connection:
             self._lock_out_others(connection)
-            g, identity = generation.c, new.identity
-            same = (
-                g.status != BUILDING,
-                g.rules == identity.rules,
-                g.rules_digest == identity.rules_digest,
-                g.fold_digest == identity.fold_digest,
-                g.upcaster_digest == identity.upcaster_digest,
-            )
-            if connection.scalar(select(func.count()).where(*same)):
+            if has_built(connection, new.identity):
                 raise Moved
             return _become(connection, new, SHADOW)
+
+    def succeed(self, new: GenerationRow) -> GenerationRow:
+        """Ends the build of a generation that answers from here on; the one that did, of another identity, is dropped.
+
+        Raises:
+            Moved: another has the identity by now; nothing was changed.
+        """
+        with self._write() as connection:
+            self._lock_out_others(connection)
+            if has_built(connection, new.identity):
+                raise Moved
+            old = live_row(connection, new.identity.projection)
+            if old is not None:
+                connection.execute(delete(generation).where(generation.c.id == old.id))
+                intervals.drop(connection, old.id)
+            return _become(connection, new, LIVE)
 
     def _lock_out_others(self, connection: Connection) -> None:
         """Until the end of the transaction no other server changes which generations there are."""
@@ -305,6 +320,17 @@ class Generations:
         with self._reading(generation_id) as connection:
             return intervals.states_at(connection, generation_id, size, key)
 
+    def present_at(
+        self, generation_id: str, size: int, keys: Collection[str] | None = None, kind: str | None = None
+    ) -> list[tuple[str, bytes]]:
+        """Key and state of everything that is shown at a size, of these keys or of one kind, by key.
+
+        Raises:
+            Moved: the generation was replaced.
+        """
+        with self._reading(generation_id) as connection:
+            return list(intervals.present_at(connection, generation_id, size, keys, kind))
+
     @contextmanager
     def _reading(self, generation_id: str) -> Iterator[Connection]:
         """Looks after reading: rows go in one transaction with their generation, so they were all there before."""
@@ -314,10 +340,8 @@ class Generations:
                 raise Moved
 
 
-def _create_live(connection: Connection, identity: Identity, environment: bytes) -> GenerationRow:
-    made = GenerationRow(new_id(), identity, LIVE, 0, environment, 0)
-    insert_row(connection, made)
-    return made
+def _rank(status: str, projection: str) -> tuple[int, bool]:
+    return ORDER.index(status), projection != SOURCES.name
 
 
 def _become(connection: Connection, new: GenerationRow, status: str) -> GenerationRow:

@@ -6,11 +6,11 @@ A state is visible at size N iff from_pos < N and (to_pos is null or to_pos >= N
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import BigInteger, Connection, LargeBinary, Table, Text, delete, func, select, text
+from sqlalchemy import BigInteger, Connection, LargeBinary, Table, Text, delete, func, select, text, true
 
 from ledger.projections.folding import Interval
 from ledger.projections.tables import source_facts, source_interval
@@ -21,11 +21,15 @@ _UPSERT_FACTS: Final = text(
     "INSERT INTO source_facts (generation, key, facts) VALUES (:generation, :key, :facts)"
     " ON CONFLICT (generation, key) DO UPDATE SET facts = excluded.facts"
 )
-_END_SHOWN: Final = text("UPDATE source_interval SET to_pos = :p WHERE generation = :g AND key = :k AND to_pos IS NULL")
+_END_SHOWN: Final = text(
+    "UPDATE source_interval SET to_pos = :p WHERE generation = :g AND key = :k AND from_pos ="
+    " (SELECT max(from_pos) FROM source_interval WHERE generation = :g AND key = :k)"
+)
+"""The last interval of a key is the one that is not ended. It is sought by its place: a run has one a step."""
 _TYPES: Final = {Text: "text", BigInteger: "int8", LargeBinary: "bytea"}
 """What Postgres calls the columns' types."""
 Written = dict[str, tuple[bytes, bytes]]
-"""Facts and present state by source."""
+"""Facts and present state by key."""
 
 
 def write_changes(
@@ -91,8 +95,10 @@ def load_after(connection: Connection, generation: str, after: str) -> Written:
 
 
 def _load(connection: Connection, generation: str, which: Any) -> Written:
-    facts, now = source_facts, source_interval
-    join = (now.c.generation == facts.c.generation) & (now.c.key == facts.c.key) & now.c.to_pos.is_(None)
+    facts, now, i = source_facts, source_interval, source_interval.alias("i")
+    last = select(func.max(i.c.from_pos)).where(i.c.generation == facts.c.generation, i.c.key == facts.c.key)
+    same = (now.c.generation == facts.c.generation) & (now.c.key == facts.c.key)
+    join = same & (now.c.from_pos == last.scalar_subquery())
     statement = (
         select(facts.c.key, facts.c.facts, now.c.state)
         .select_from(facts.outerjoin(now, join))
@@ -138,6 +144,47 @@ def states_at(connection: Connection, generation: str, size: int, key: str | Non
         statement = statement.where(i.c.key == key)
     rows = connection.execute(statement.order_by(i.c.origin, i.c.key))
     return [(found, bytes(state)) for found, state in rows if state]
+
+
+def present_at(
+    connection: Connection, generation: str, size: int, keys: Collection[str] | None = None, kind: str | None = None
+) -> Iterator[tuple[str, bytes]]:
+    """The same for keys with many intervals each, by key: of each the last one before the size is sought, no other.
+
+    Args:
+        connection: To the database.
+        generation: Whose rows.
+        size: The first so many events are known.
+        keys: That are asked for; None: all.
+        kind: With which a key begins, up to its slash; None: any.
+    """
+    if keys is not None:
+        wanted = sorted(set(keys))
+        parts = [wanted[start : start + KEYS_A_QUERY] for start in range(0, len(wanted), KEYS_A_QUERY)]
+        for part in parts:
+            yield from _present(connection, generation, size, source_facts.c.key.in_(part))
+    elif kind is not None:
+        within = (source_facts.c.key > f"{kind}/") & (source_facts.c.key < f"{kind}0")
+        yield from _present(connection, generation, size, within)
+    else:
+        yield from _present(connection, generation, size, true())
+
+
+def _present(connection: Connection, generation: str, size: int, which: Any) -> Iterator[tuple[str, bytes]]:
+    known, shown, i = source_facts, source_interval, source_interval.alias("i")
+    last = select(func.max(i.c.from_pos)).where(
+        i.c.generation == generation, i.c.key == known.c.key, i.c.from_pos < size
+    )
+    same = (shown.c.key == known.c.key) & (shown.c.from_pos == last.scalar_subquery())
+    statement = (
+        select(shown.c.key, shown.c.state)
+        .select_from(known.join(shown, same))
+        .where(known.c.generation == generation, shown.c.generation == generation, which)
+        .order_by(known.c.key)
+    )
+    for key, state in connection.execution_options(yield_per=2_000).execute(statement):
+        if state:
+            yield key, bytes(state)
 
 
 def drop(connection: Connection, generation: str) -> None:

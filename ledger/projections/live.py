@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from ledger.projections.disregards import DISREGARDED
 from ledger.projections.environments import EnvironmentFold, History
 from ledger.projections.folding import Folder, Interval, Kept, Row
-from ledger.rules import Touched, source_of
+from ledger.rules import Touched
 
 _NOTHING: Final[Touched] = frozenset()
 
@@ -33,6 +33,7 @@ class LiveFold:
 
     def __init__(self, folder: Folder, history: History, environment: EnvironmentFold, shelf: Shelf) -> None:
         self.folder = folder
+        self._key_of: Final = folder.projection.key_of
         self.environment = environment
         self.types: Final = folder.types | {DISREGARDED}
         self.kept: dict[str, Kept] = {}
@@ -47,7 +48,7 @@ class LiveFold:
     def expect(self, rows: Iterable[Row]) -> None:
         """Fetches at once what these events will ask for one after another."""
         streams = {row[3] for row in rows}
-        self._fetch([key for key in map(source_of, streams) if key is not None])
+        self._fetch([key for key in map(self._key_of, streams) if key is not None])
 
     def apply(self, row: Row) -> list[Interval]:
         """The intervals that begin with this event."""
@@ -58,7 +59,7 @@ class LiveFold:
                 self._refold(effect.refolded, pos)
             return self._show_all(effect.touched, effect.refolded, pos)
         touched = self.environment.take(row).touched if type_ in self.folder.environment_types else _NOTHING
-        own = source_of(stream)
+        own = self._key_of(stream)
         if own is not None and self._fold(own, row):
             own = None
         return self._show_all(touched, own, pos)
@@ -84,7 +85,7 @@ class LiveFold:
         self._fetch((key,))
         kept = self.kept[key]
         kept.facts, kept.failed = self.folder.rules.initial_facts(), ()
-        for row in self._history.stream(f"source/{key}", pos):
+        for row in self._history.stream(self.folder.projection.stream_of(key), pos):
             if row[2] in self.folder.types and row[0] not in self.environment.disregarded:
                 self.folder.fold(kept, row)
         self._changed.add(key)

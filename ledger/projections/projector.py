@@ -1,6 +1,7 @@
 """The projector: keeps every generation that this release computes at the head, builds others, and lets them answer.
 
-One thread. The live generation goes first; the others follow when it is at the head, and now and then while it is not.
+One thread. What is live goes first, sources before runs; the others follow when that is at the head, and now and then
+while it is not.
 Generations of another release's identity are left to its servers: this projector only watches them.
 """
 
@@ -18,25 +19,22 @@ from ledger.log.log import Log
 from ledger.projections.building import Progress, Report
 from ledger.projections.choosing import Choice, diff_moved
 from ledger.projections.following import Followers
-from ledger.projections.generations import GenerationRow, Generations, Identity, Moved
+from ledger.projections.generations import LIVE, GenerationRow, Generations, Identity, Moved
+from ledger.projections.identity import run_identities
 from ledger.projections.impact import Impact
+from ledger.projections.pacing import pause
 from ledger.projections.rebuilding import Rebuild, Rebuilt
+from ledger.projections.rows import holds_any
+from ledger.projections.runs import RunStates
+from ledger.projections.subjects import RUNS, SOURCES
 from ledger.rules import RuleSet
-from ledger.rules.sets import RULE_SETS
+from ledger.rules.sets import ALL_RULE_SETS
 
 __all__ = ["Progress", "Projector", "Rebuilt", "Record", "Report"]
 
 log = structlog.get_logger(__name__)
 
 RETRY_SECONDS: Final = 1.0
-PAUSE: Final = 1.0
-PAUSE_BEHIND_WRITERS: Final = 3.0
-"""A step is followed by a pause of so many times its length: what is appended goes before what is derived from it."""
-WRITING_SECONDS: Final = 0.02
-"""Writers are at work when one was answered so lately, or waits."""
-MIN_PAUSE_SECONDS: Final = 0.1
-"""While writers are at work: many small steps would cost them more than few large ones. A reader ends a pause."""
-MAX_PAUSE_SECONDS: Final = 0.25
 RIVAL_SECONDS: Final = 0.5
 """Another projector that makes no progress for so long is taken to be gone."""
 SHARE: Final = 4
@@ -47,15 +45,27 @@ Record = Callable[[GenerationRow, GenerationRow, Impact], None]
 
 
 class Projector:
-    """Folds one log into the projection `sources`, under every rule set of the release."""
+    """Folds one log into the projections `sources`, under every rule set of the release, and `runs`."""
 
     def __init__(
         self,
         log_: Log,
         identities: Mapping[str, Identity],
-        rule_sets: Mapping[str, RuleSet[Any, Any]] = RULE_SETS,
+        rule_sets: Mapping[str, RuleSet[Any, Any]] = ALL_RULE_SETS,
+        runs: Mapping[str, Identity] | None = None,
     ) -> None:
+        """Made for a log, by what the release computes.
+
+        Args:
+            log_: The log.
+            identities: Of the sources, by rule set.
+            rule_sets: Where the rules of both projections are found.
+            runs: The same of runs, of which the first answers; None: as this release computes them.
+        """
+        of_runs = run_identities(log_.registry) if runs is None else runs
+        identities = {**identities, **of_runs}
         self.generations = Generations(log_.store, identities)
+        self._run_rules = next(iter(of_runs), None)
         self._choice = Choice(self.generations)
         self._log = log_
         self._identities = identities
@@ -70,16 +80,42 @@ class Projector:
         self._thread = threading.Thread(target=self._run, name="projector", daemon=True)
 
     def open(self, rules: str) -> GenerationRow:
-        """The live generation, made under these rules if there is none.
+        """The live generation of the sources, made under these rules if there is none.
 
+        That of runs is made too where there is nothing to build: else `build_runs` does it, when the doors are open.
         Builds that were left half-way are kept for the next rebuild of their rules, unless this release computes them
         otherwise.
         """
-        identity, set_ = self._known(rules)
+        self._known(rules)
         leftovers = self.generations.drop_leftovers()
         if leftovers:
             log.info("dropped builds that another release left half-way", count=leftovers)
+        if self._run_rules is not None and not holds_any(self._log.store.engine, RUNS):
+            self._create_live(self._run_rules)
+        return self._create_live(rules)
+
+    def _create_live(self, rules: str) -> GenerationRow:
+        identity, set_ = self._known(rules)
         return self.generations.create_live(identity, set_.encode_environment(set_.initial_environment()))
+
+    def build_runs(self) -> Rebuilt | None:
+        """Builds the generation of runs that this release computes, if another answers or none; it then answers.
+
+        Raises:
+            Moved: another server was faster.
+            Unavailable: as `rebuild`.
+        """
+        live = self.generations.live(RUNS)
+        if self._run_rules is None or (live is not None and self.generations.computes(live)):
+            return None
+        return self.rebuild(rules=self._run_rules)
+
+    @property
+    def runs(self) -> RunStates | None:
+        """What is shown of runs; None where this release has no rules for them."""
+        if self._run_rules is None:
+            return None
+        return RunStates(self._log, self.generations, self._rule_sets[self._run_rules])
 
     def start(self) -> None:
         """Follows the head from now on; the projector must be open."""
@@ -98,7 +134,7 @@ class Projector:
             self._thread.join()
 
     def step(self) -> int:
-        """Moves the live generation by a page at most, others when it is their turn; returns the live one's size."""
+        """Moves what is live by a page at most, others when it is their turn; returns the size of the live sources."""
         with self._one_at_a_time:
             self._move_all()
         return self._choice.live().size
@@ -107,7 +143,7 @@ class Projector:
         """Folds until the head as it is now; returns the generation's size.
 
         Args:
-            rules: Of the generation to move; None: the live one.
+            rules: Of the generation to move; None: the live one of the sources.
 
         Raises:
             NotFound: no generation has these rules.
@@ -129,19 +165,19 @@ class Projector:
         """Folds the log from its first event into a new generation, which then follows the head.
 
         It takes the place of the one of its identity, once it was compared with it; where there is none, it becomes a
-        shadow. One that differs takes the place too, and the old one is kept. Left half-way, the build is gone on with
-        by the next rebuild of those rules.
+        shadow, or, of runs, the one that answers. One that differs takes the place too, and the old one is kept. Left
+        half-way, the build is gone on with by the next rebuild of those rules.
 
         Args:
             progress: Told now and then; what it raises ends the rebuild.
-            rules: The rule set; None: the one that answers.
+            rules: The rule set; None: the one that answers for sources.
             processes: That fold; 0: as many as pay.
 
         Raises:
             NotFound: this release has no such rules.
             Unavailable: the server is stopping.
         """
-        identity, set_ = self._known(rules or self._choice.live().identity.rules)
+        identity, set_ = self._known(rules or self.answering_rules(SOURCES.name))
         lock, check = self._one_at_a_time, self._check_building
         return Rebuild(self._log, set_, identity, self.generations, self._followers, lock, check).run(
             progress, processes
@@ -155,15 +191,24 @@ class Projector:
         """
         return self._choice.find(ref)
 
+    def candidate(self, ref: str) -> GenerationRow:
+        """A generation that may be compared with the live one of the sources, and promoted.
+
+        Raises:
+            NotFound: there is none.
+            Refused: reason NOT_SUPPORTED; it is not of the sources.
+        """
+        return self._choice.candidate(ref)
+
     def impact(self, ref: str) -> tuple[GenerationRow, GenerationRow, Impact]:
         """The live generation, the one that is named, and what readers would notice if it took over.
 
         Raises:
             NotFound: there is no such generation.
-            Refused: it is being built.
+            Refused: it is being built, or is not of the sources.
         """
         while True:
-            live, candidate = self._choice.live(), self._choice.built(ref)
+            live, candidate = self._choice.live(), self._choice.built(self._choice.candidate(ref).id)
             try:
                 return live, candidate, self._choice.impact(live, candidate)
             except Moved:
@@ -177,7 +222,7 @@ class Projector:
 
         Raises:
             NotFound: there is no such generation.
-            Refused: it is being built, or reason DIFF_MOVED.
+            Refused: it is being built, or is not of the sources; reason DIFF_MOVED.
         """
         with self._one_at_a_time:
             live, candidate, found = self._impact_at_head(ref)
@@ -212,6 +257,26 @@ class Projector:
         with self._one_at_a_time:
             return self._choice.drop(ref)
 
+    def answering_rules(self, projection: str) -> str:
+        """The rule set that answers for a projection.
+
+        Raises:
+            NotFound: none does.
+        """
+        if projection != RUNS.name:
+            return self._choice.live().identity.rules
+        if self._run_rules is None:
+            raise NotFound("this release has no rules for runs", remedy="Ask a server of a release that has them.")
+        return self._run_rules
+
+    def identity(self, rules: str) -> Identity:
+        """What this release computes under a rule set.
+
+        Raises:
+            NotFound: it does not carry the set.
+        """
+        return self._known(rules)[0]
+
     def _known(self, rules: str) -> tuple[Identity, RuleSet[Any, Any]]:
         if rules not in self._identities:
             raise NotFound(
@@ -229,7 +294,7 @@ class Projector:
         """The same as `impact`, after moving both as far as the log has come."""
         while True:
             target = self._log.head().size
-            live, candidate = self._choice.live(), self._choice.built(ref)
+            live, candidate = self._choice.live(), self._choice.built(self._choice.candidate(ref).id)
             behind = [g for g in (live, candidate) if g.size < target and self.generations.computes(g)]
             for row in behind:
                 self._move(row.id)
@@ -240,17 +305,16 @@ class Projector:
                     continue
 
     def _move_all(self) -> bool:
-        """One page for the live generation, and for the others when it is their turn; whether any was behind."""
-        head, sizes = self._log.head().size, self.generations.sizes()
-        self._followers.forget(keep=sizes)
+        """One page for what is live, and for the others when it is their turn; whether any was behind."""
+        head, moved = self._log.head().size, self.generations.moved()
+        self._followers.forget(keep=moved)
         self._steps += 1
-        live_first = list(sizes)
-        for name in live_first:
-            if sizes[name] < head:
-                self._move(name)
-                if name == live_first[0] and self._steps % SHARE:
-                    break
-        return any(size < head for size in sizes.values())
+        behind = {name: status for name, (status, size) in moved.items() if size < head}
+        live = [name for name, status in behind.items() if status == LIVE]
+        turn = behind if not live or self._steps % SHARE == 0 else live
+        for name in turn:
+            self._move(name)
+        return bool(behind)
 
     def _move(self, generation_id: str) -> None:
         """One page for one generation, if this release moves it."""
@@ -267,7 +331,7 @@ class Projector:
                 started = time.monotonic()
                 with self._one_at_a_time:
                     moved = self._move_all()
-                self._pause(time.monotonic() - started)
+                pause(self._log, time.monotonic() - started)
                 if not moved:
                     self._log.growth.wait()
                 if self._rival:
@@ -276,12 +340,6 @@ class Projector:
                 if not self._stopping.is_set():
                     log.exception("projector failed, trying again")
                 self._stopping.wait(RETRY_SECONDS)
-
-    def _pause(self, step_seconds: float) -> None:
-        pause = step_seconds * PAUSE
-        if self._log.waiting or self._log.growth.is_recent(WRITING_SECONDS):
-            pause = max(step_seconds * PAUSE_BEHIND_WRITERS, MIN_PAUSE_SECONDS)
-        self._log.growth.pause(min(pause, MAX_PAUSE_SECONDS))
 
     def _watch(self) -> None:
         """While another projector keeps up, two at work would only undo each other's pages."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ledger.events.administration import ProjectionPromoted
 from ledger.log.log import Log
 from ledger.log.model import Filter, StoredEvent
-from ledger.projections.generations import SOURCES, Identity
+from ledger.projections.generations import Identity
+from ledger.projections.subjects import SOURCES
 
 PROMOTED = "projection.promoted"
 
@@ -25,7 +26,7 @@ def promotion_of(event: StoredEvent, log: Log) -> Promotion | None:
     """What a `projection.promoted` says of the sources; None if it is of another projection."""
     said = log.registry.read(event.type, 1, event.payload or b"")
     assert isinstance(said, ProjectionPromoted)
-    if said.projection != SOURCES:
+    if said.projection != SOURCES.name:
         return None
     return Promotion(event.pos, Identity(said.rules, said.rules_digest, said.fold_digest, said.upcaster_digest))
 

@@ -15,6 +15,7 @@ from ledger.projections.building import COMPARING, FOLLOWING, Builder, Progress,
 from ledger.projections.differences import Difference, difference
 from ledger.projections.following import Follower, Followers
 from ledger.projections.generations import BUILDING, GenerationRow, Generations, Identity, Moved
+from ledger.projections.subjects import SOURCES
 from ledger.rules import RuleSet
 
 log = structlog.get_logger(__name__)
@@ -57,7 +58,7 @@ class Rebuild:
     check: Callable[[], None]
 
     def run(self, report: Report, processes: int) -> Rebuilt:
-        """Builds, follows, compares, and takes the place of the generation of its identity, or becomes a shadow.
+        """Builds, follows, compares, and takes the place of the generation of its identity, or gets one of its own.
 
         Raises:
             Unavailable: the build was dropped, or taken over.
@@ -70,7 +71,7 @@ class Rebuild:
         start = self.rules.encode_environment(self.rules.initial_environment())
         with self.generations.build(self.identity, start, self.log.head().size) as (row, resumed):
             try:
-                builder = Builder(self.log, self.rules, self.generations, row, processes)
+                builder = Builder(self.log, self.rules, self.generations, row, processes, check=self.check)
                 follower = self.followers.follower(builder.build(checked))
                 self._follow(follower, checked)
                 old, found = self._compared(follower, checked)
@@ -123,13 +124,20 @@ class Rebuild:
                     self._catch_up(follower)
                     try:
                         if now is None:
-                            return self.generations.become_shadow(follower.row), None, found
+                            return self._first(follower.row), None, found
                         return self.generations.take_place(follower.row, now, keep=bool(found.moved)), now, found
                     except Moved:
                         self._check_mine(follower.row)
                         continue
             # Another rebuild was faster: it is that one that must be compared with.
             old, found = self._compared(follower, lambda _progress: None)
+
+    def _first(self, row: GenerationRow) -> GenerationRow:
+        """The first generation of its identity: a shadow of the sources, for a promotion to choose; of runs the one
+        that answers, since their rules are the release's."""
+        if self.identity.projection == SOURCES.name:
+            return self.generations.become_shadow(row)
+        return self.generations.succeed(row)
 
     def _check_mine(self, row: GenerationRow) -> None:
         """Raises Moved if it is this build that is gone, and not the other one that has changed."""

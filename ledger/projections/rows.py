@@ -16,10 +16,10 @@ from ledger.log.ports import Store
 from ledger.log.reading import Reader
 from ledger.projections.disregards import DISREGARDED
 from ledger.projections.folding import Folder, Row, plain
+from ledger.projections.subjects import SOURCES, Projection
 
-FIRST: Final = "source/"
-END: Final = "source0"
-"""The first name after every stream of a source: 0 follows the slash."""
+FIRST: Final = ""
+"""Before the name of every stream."""
 _FETCH: Final = 2_000
 _MAPPED: Final = 1 << 40
 """Bytes of an SQLite file that are read in place, at most; SQLite itself allows less. A stream's events lie all over
@@ -33,6 +33,7 @@ _STREAMS: Final = (
     "SELECT stream, count(*) FROM event WHERE stream > {0} AND stream < {0} AND pos < {0} GROUP BY stream"
     " ORDER BY stream"
 )
+_ANY: Final = "SELECT 1 FROM event WHERE stream > {0} AND stream < {0} LIMIT 1"
 
 
 class Chunk(NamedTuple):
@@ -55,7 +56,7 @@ class LogHistory:
         return self._store.event(pos)
 
     def environment(self, size: int) -> Iterable[Row]:
-        return map(plain, self._store.read_all(0, size, match=self._match))
+        return map(plain, self._store.read_all(0, size, match=self._match)) if self._match.types else ()
 
     def stream(self, stream: str, size: int) -> Iterable[Row]:
         return read_streams(self._store.engine, stream, stream, size)
@@ -72,10 +73,32 @@ def read_streams(engine: Engine, first: str, last: str, size: int) -> Iterator[R
     return _rows(engine, _EVENTS, (first, last, size))
 
 
-def chunks(engine: Engine, after: str, size: int, events: int) -> Iterator[Chunk]:
-    """Every stream of a source after a name, in chunks of at least so many events."""
+def streams_of(engine: Engine, projection: Projection, size: int, kinds: Iterable[str] = ()) -> Iterator[Row]:
+    """The events of every stream of a projection, or of some of its kinds, among the first `size`, stream by stream."""
+    for kind in projection.kinds:
+        if not kinds or kind in kinds:
+            yield from read_streams(engine, *projection.range_of(kind), size)
+
+
+def holds_any(engine: Engine, projection: Projection) -> bool:
+    """Whether the log has any stream of a projection."""
+    return any(True for kind in projection.kinds for _ in _rows(engine, _ANY, projection.range_of(kind)))
+
+
+def chunks(engine: Engine, after: str, size: int, events: int, projection: Projection = SOURCES) -> Iterator[Chunk]:
+    """Every stream of a projection after a name, in chunks of at least so many events and of one kind.
+
+    Between two kinds other streams may lie; nobody should read those.
+    """
+    for kind in projection.kinds:
+        first, end = projection.range_of(kind)
+        if after < end:
+            yield from _chunks(engine, max(after, first), end, size, events)
+
+
+def _chunks(engine: Engine, after: str, end: str, size: int, events: int) -> Iterator[Chunk]:
     first, last, streams, count = "", "", 0, 0
-    for stream, held in _rows(engine, _STREAMS, (after, END, size)):
+    for stream, held in _rows(engine, _STREAMS, (after, end, size)):
         first, last, streams, count = first or stream, stream, streams + 1, count + held
         if count >= events:
             yield Chunk(first, last, streams, count)

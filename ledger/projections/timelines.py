@@ -19,7 +19,8 @@ from ledger.events import Registry
 from ledger.projections.disregards import Disregards
 from ledger.projections.environments import Effect, EnvironmentFold, History
 from ledger.projections.folding import Folder, Interval, Kept, Row, Surroundings
-from ledger.rules import RuleSet, source_of
+from ledger.projections.subjects import SOURCES, Projection
+from ledger.rules import RuleSet
 
 _END: Final = 1 << 63
 """Beyond every position."""
@@ -101,15 +102,19 @@ class FoldedStream(NamedTuple):
 
 
 def fold_streams(
-    rules: RuleSet[Any, Any], registry: Registry, timeline: Timeline, streams: Iterable[tuple[str, Iterable[Row]]]
+    rules: RuleSet[Any, Any],
+    registry: Registry,
+    timeline: Timeline,
+    streams: Iterable[tuple[str, Iterable[Row]]],
+    projection: Projection = SOURCES,
 ) -> Iterator[FoldedStream]:
     """The second pass: every stream with its events, in their order, merged with the timeline.
 
     Only the events of whole streams that are given here are folded, so that a log can be cut between any two streams.
     """
-    folder = Folder(rules, registry)
+    folder = Folder(rules, registry, projection)
     for stream, rows in streams:
-        key = source_of(stream)
+        key = projection.key_of(stream)
         if key is not None:
             folded = _Stream(folder, timeline, key).folded(rows)
             if folded is not None:

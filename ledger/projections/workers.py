@@ -13,7 +13,7 @@ import signal
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -30,51 +30,67 @@ from sqlalchemy import URL, Engine, NullPool, create_engine, make_url
 from ledger.core.errors import Unavailable
 from ledger.events import REGISTRY, Registry
 from ledger.log.reading import Reader
-from ledger.projections.folding import Folder
+from ledger.projections.folding import Folder, Row
 from ledger.projections.rows import Chunk, LogHistory, policy_rows, read_streams
+from ledger.projections.subjects import PROJECTIONS
 from ledger.projections.timelines import FoldedStream, Timeline, fold_streams, read_timeline
 from ledger.rules import RuleSet
-from ledger.rules.sets import RULE_SETS
+from ledger.rules.sets import ALL_RULE_SETS
 
 _AHEAD: Final = 2
 """Chunks a process that are folded and not yet taken, at most."""
+CHECK_ROWS: Final = 200
+"""Events that are folded between two looks at whether the build must end."""
 _SELDOM: Final = 200_000
 """New objects between two searches for cycles, while a chunk is folded."""
 _USUALLY: Final = gc.get_threshold()
+
+
+Check = Callable[[], None]
 
 
 class Work(NamedTuple):
     """What every chunk of a build has in common."""
 
     rules: str
+    projection: str
     url: str
     size: int
 
 
 def is_portable(rules: RuleSet[Any, Any], registry: Registry) -> bool:
     """Whether another process has the same rules and vocabulary under the same names."""
-    return RULE_SETS.get(rules.id) is rules and registry is REGISTRY
+    return ALL_RULE_SETS.get(rules.id) is rules and registry is REGISTRY
 
 
-def work(engine: Engine, rules: RuleSet[Any, Any], size: int) -> Work:
-    return Work(rules.id, engine.url.render_as_string(hide_password=False), size)
+def work(engine: Engine, folder: Folder, size: int) -> Work:
+    return Work(folder.rules.id, folder.projection.name, engine.url.render_as_string(hide_password=False), size)
 
 
 class ChunkFold:
     """Folds chunks one after another in this process."""
 
-    def __init__(self, engine: Engine, rules: RuleSet[Any, Any], registry: Registry, size: int, line: Timeline) -> None:
+    def __init__(self, engine: Engine, folder: Folder, size: int, line: Timeline) -> None:
         self._engine = engine
-        self._rules = rules
-        self._registry = registry
+        self._folder = folder
         self._size = size
         self._timeline = line
 
-    def fold(self, first: str, last: str) -> list[FoldedStream]:
-        """The streams from one name to another."""
-        streams = groupby(read_streams(self._engine, first, last, self._size), key=itemgetter(3))
+    def fold(self, first: str, last: str, check: Check = lambda: None) -> list[FoldedStream]:
+        """The streams from one name to another; what `check` raises, asked now and then, ends it."""
+        rows = _checked(read_streams(self._engine, first, last, self._size), check)
+        streams = groupby(rows, key=itemgetter(3))
         with _collecting_seldom():
-            return list(fold_streams(self._rules, self._registry, self._timeline, streams))
+            of = self._folder
+            return list(fold_streams(of.rules, of.registry, self._timeline, streams, of.projection))
+
+
+def _checked(rows: Iterable[Row], check: Check) -> Iterator[Row]:
+    """A chunk may be one run of very many steps: nobody who stops a build should wait for its end."""
+    for number, row in enumerate(rows):
+        if number % CHECK_ROWS == 0:
+            check()
+        yield row
 
 
 @contextmanager
@@ -128,11 +144,11 @@ def _fold_chunk(common: Work, first: str, last: str) -> list[FoldedStream]:
 @cache
 def _opened(common: Work) -> ChunkFold:
     """The log, and its environment, in this process."""
-    reader, rules = Reader(reading_engine(common.url)), RULE_SETS[common.rules]
-    folder = Folder(rules, REGISTRY)
+    reader = Reader(reading_engine(common.url))
+    folder = Folder(ALL_RULE_SETS[common.rules], REGISTRY, PROJECTIONS[common.projection])
     rows = policy_rows(reader, folder, common.size)
     line = read_timeline(folder, rows, LogHistory(reader, folder))
-    return ChunkFold(reader.engine, rules, REGISTRY, common.size, line)
+    return ChunkFold(reader.engine, folder, common.size, line)
 
 
 def reading_engine(text: str) -> Engine:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from ledger.log.sqlite import SqliteStore, sqlite_engine
 from ledger.projections.folding import rule_event
 from ledger.projections.generations import GenerationRow, Identity
 from ledger.projections.projector import Projector
+from ledger.projections.subjects import RUNS
 from ledger.rules import RuleSet, source_of
 from ledger.rules.atlas_page_1 import RULES
 from tests.projections.histories import LISTED, Teller
@@ -45,10 +47,11 @@ IDENTITY = identity_of(RULES.id)
 class Bench:
     """One log and a projector that moves only when it is told to."""
 
-    def __init__(self, store: Store, *rules: Rules) -> None:
-        """The first of the rule sets answers."""
+    def __init__(self, store: Store, *rules: Rules, runs: Rules | None = None) -> None:
+        """The first of the rule sets answers for sources; runs are folded where there are rules for them."""
         store.create("bench")
         self.rule_sets = {r.id: r for r in rules or (RULES,)}
+        self.run_sets = {runs.id: runs} if runs else {}
         self.rules = (rules or (RULES,))[0]
         self.log = Log(store)
         self.log.start()
@@ -57,7 +60,8 @@ class Bench:
     def another_projector(self, fold: str = "b") -> Projector:
         """One that remembers nothing, as after a restart, of a release with this fold."""
         identities = {name: identity_of(name, fold) for name in self.rule_sets}
-        projector = Projector(self.log, identities, self.rule_sets)
+        of_runs = {name: replace(identity_of(name, fold), projection=RUNS.name) for name in self.run_sets}
+        projector = Projector(self.log, identities, {**self.rule_sets, **self.run_sets}, of_runs)
         projector.open(self.rules.id)
         return projector
 
@@ -76,6 +80,23 @@ class Bench:
     def shown_at(self, size: int) -> States:
         """What the live generation's rows say at a size."""
         return dict(self.projector.generations.states_at(self.live.id, size))
+
+    @property
+    def live_runs(self) -> GenerationRow:
+        row = self.projector.generations.live(RUNS)
+        assert row is not None
+        return row
+
+    def forget_runs(self) -> None:
+        """The log as a release wrote it that knew no runs."""
+        row = self.live_runs
+        with self.log.store.write_gate, self.log.store.engine.begin() as connection:
+            for table, column in (
+                ("source_interval", "generation"),
+                ("source_facts", "generation"),
+                ("generation", "id"),
+            ):
+                connection.execute(text(f"DELETE FROM {table} WHERE {column} = :g"), {"g": row.id})
 
     def history(self, rules: Rules | None = None) -> list[States]:
         """What the rules show of every source at every size, told without any of the fold's short cuts."""
@@ -142,7 +163,7 @@ def _lost(stored: StoredEvent, events: dict[int, StoredEvent], gone: set[int]) -
     pos = said["pos"]
     if pos >= stored.pos or pos in gone or pos not in events or events[pos].id != said["event"]:
         return None
-    decides = events[pos].stream.partition("/")[0] in {"source", "origin", "alias", "policy"}
+    decides = events[pos].stream.partition("/")[0] != "ledger"
     return pos if decides else None
 
 
@@ -180,8 +201,8 @@ def suspicion(number: int) -> Draft:
 
 
 @contextmanager
-def bench(store: Store, *rules: Rules) -> Iterator[Bench]:
-    made = Bench(store, *rules)
+def bench(store: Store, *rules: Rules, runs: Rules | None = None) -> Iterator[Bench]:
+    made = Bench(store, *rules, runs=runs)
     try:
         yield made
     finally:
@@ -209,12 +230,12 @@ def _migrated() -> bytes:
 
 
 @contextmanager
-def sqlite_bench(*rules: Rules) -> Iterator[Bench]:
-    with empty_sqlite() as path, bench(SqliteStore(path), *rules) as made:
+def sqlite_bench(*rules: Rules, runs: Rules | None = None) -> Iterator[Bench]:
+    with empty_sqlite() as path, bench(SqliteStore(path), *rules, runs=runs) as made:
         yield made
 
 
 @contextmanager
-def postgres_bench(uri: str, *rules: Rules) -> Iterator[Bench]:
-    with bench(PostgresStore(uri), *rules) as made:
+def postgres_bench(uri: str, *rules: Rules, runs: Rules | None = None) -> Iterator[Bench]:
+    with bench(PostgresStore(uri), *rules, runs=runs) as made:
         yield made

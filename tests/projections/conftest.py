@@ -28,8 +28,8 @@ Opener = Callable[..., AbstractContextManager[Bench]]
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def open_bench(request: pytest.FixtureRequest) -> Opener:
-    """Opens a bench on each store; takes the rules."""
+    """Opens a bench on each store; takes the rules of sources, and by name those of runs."""
     if request.param == "sqlite":
         return sqlite_bench
     uri = request.getfixturevalue("database")
-    return lambda *rules: postgres_bench(uri, *rules)
+    return lambda *rules, runs=None: postgres_bench(uri, *rules, runs=runs)

@@ -12,11 +12,14 @@ from ledger.events.administration import EventDisregarded
 from ledger.log.model import Filter
 from ledger.log.reading import FEW_TYPES
 from ledger.projections.folding import Folder, plain
-from ledger.projections.rows import END, FIRST, LogHistory, chunks, policy_rows, read_streams
+from ledger.projections.rows import FIRST, LogHistory, chunks, holds_any, policy_rows, streams_of
+from ledger.projections.subjects import RUNS
+from ledger.projections.subjects import SOURCES as OF_SOURCES
 from ledger.projections.workers import reading_engine
 from tests.projections.bench import Bench, listed, sqlite_bench, suspicion
 from tests.projections.conftest import Opener
 from tests.projections.histories import SOURCES, Step, Teller
+from tests.projections.toy_runs import TOY, claimed, declared
 from tests.rules import builders
 from tests.server.doors import alias, of
 
@@ -77,11 +80,9 @@ def test_streams_come_by_name_each_in_its_own_order(open_bench: Opener) -> None:
         size = opened.log.head().size
         every = [plain(e) for e in opened.log.store.read_all(0, size)]
         mine = [row for row in every if row[3].startswith("source/")]
-        found = list(read_streams(opened.log.store.engine, FIRST, END, size))
+        found = list(streams_of(opened.log.store.engine, OF_SOURCES, size))
         assert found == sorted(mine, key=lambda row: (row[3], row[0]))
-        assert list(read_streams(opened.log.store.engine, FIRST, END, 4)) == sorted(
-            mine[:4], key=lambda r: (r[3], r[0])
-        )
+        assert list(streams_of(opened.log.store.engine, OF_SOURCES, 4)) == sorted(mine[:4], key=lambda r: (r[3], r[0]))
         stream = f"source/{SOURCES[1]}"
         history = LogHistory(opened.log.store, Folder(opened.rules, opened.log.registry))
         assert list(history.stream(stream, size)) == [row for row in mine if row[3] == stream]
@@ -106,6 +107,35 @@ def test_chunks_are_whole_streams_and_cover_every_stream_once(open_bench: Opener
             assert all(c.events >= events for c in cut[:-1])
             assert [c.last < following.first for c, following in itertools.pairwise(cut)] == [True] * (len(cut) - 1)
             assert sum(c.events for c in cut) == 6
+
+
+def test_chunks_of_runs_are_of_one_kind_each_and_go_on_where_an_earlier_build_stood(open_bench: Opener) -> None:
+    streams = ["run/b", "run/a", "export/b", "export/a", "campaign/a"]
+    with open_bench() as opened:
+        listed(opened)
+        assert not holds_any(opened.log.store.engine, RUNS)
+        assert holds_any(opened.log.store.engine, OF_SOURCES)
+        for stream in streams:
+            opened.append(of(declared(stream), stream), of(claimed(*stream.split("/"), "It is so."), stream))
+        opened.append(alias("runner"), of(builders.rules_adopted("0" * 64), "policy/rules"))
+        size, engine = opened.log.head().size, opened.log.store.engine
+        assert holds_any(engine, RUNS)
+        whole = [(c.first, c.last, c.streams, c.events) for c in chunks(engine, FIRST, size, 100, RUNS)]
+        assert whole == [("campaign/a",) * 2 + (1, 2), ("export/a", "export/b", 2, 4), ("run/a", "run/b", 2, 4)]
+        one_each = [c.first for c in chunks(engine, FIRST, size, 1, RUNS)]
+        assert one_each == sorted(streams)
+        for number, stream in enumerate(one_each):
+            assert [c.first for c in chunks(engine, stream, size, 1, RUNS)] == one_each[number + 1 :]
+        assert [row[3] for row in streams_of(engine, RUNS, size)] == [s for s in one_each for _ in range(2)]
+        assert {row[3] for row in streams_of(engine, RUNS, size, kinds=["export"])} == {"export/a", "export/b"}
+
+
+def test_an_environment_without_types_has_no_events(open_bench: Opener) -> None:
+    with open_bench() as opened:
+        listed(opened)
+        size, folder = opened.log.head().size, Folder(TOY, opened.log.registry, RUNS)
+        assert list(LogHistory(opened.log.store, folder).environment(size)) == []
+        assert list(policy_rows(opened.log.store, folder, size)) == []
 
 
 def test_the_policys_rows_are_the_environments_events_and_the_disregards(open_bench: Opener) -> None:
