@@ -8,7 +8,7 @@ caller's own thread; only bytes cross to the thread of the channel.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from queue import SimpleQueue
 
 from ledger.client import requests
@@ -22,7 +22,7 @@ from ledger.wire import log_pb2
 
 def run(
     connection: Connection, source: Iterator[Frozen], *, in_flight: int, patience: Patience
-) -> Iterator[log_pb2.AppendResponse]:
+) -> Generator[log_pb2.AppendResponse]:
     """Sends the requests in order, at most `in_flight` of them unanswered, and yields a checked answer for each.
 
     Raises:

@@ -19,6 +19,8 @@ MAX_EVENTS: Final = 20_000
 MAX_BYTES: Final = 16 * 1024 * 1024
 _FRAME: Final = 8
 """Bytes that a draft's tag and length take within a request, at most."""
+_DRAFTS: Final = b"\x0a"
+"""The tag of the field that holds drafts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,26 @@ def freeze(drafts: Sequence[Draft], conditions: Iterable[log_pb2.Condition] = ()
     """The drafts as one request."""
     request = log_pb2.AppendRequest(drafts=drafts, conditions=conditions, atomic=atomic)
     return Frozen(request.SerializeToString(), tuple(d.id for d in drafts), atomic)
+
+
+def freeze_bytes(drafts: Sequence[bytes]) -> Frozen:
+    """Drafts that are bytes already, as one request that holds the very same ones."""
+    data = b"".join(part for draft in drafts for part in (_DRAFTS, varint(len(draft)), draft))
+    return Frozen(data, tuple(log_pb2.Draft.FromString(draft).id for draft in drafts), atomic=False)
+
+
+def varint(number: int) -> bytes:
+    """A number, not negative, as protobuf writes it."""
+    if number < 0x80:
+        return bytes((number,))
+    if number < 0x4000:
+        return bytes((number & 0x7F | 0x80, number >> 7))
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
 
 
 def freeze_whole(drafts: Sequence[Draft], conditions: Iterable[log_pb2.Condition] = (), *, atomic: bool) -> Frozen:

@@ -38,6 +38,7 @@ REASONS: Final[Mapping[str, Door]] = MappingProxyType(
         "UNKNOWN_EVENT_TYPE": Door("INVALID_ARGUMENT", 400, 1, "this server does not take that type or version"),
         "TOO_LARGE": Door("INVALID_ARGUMENT", 413, 1, "a limit of GetInfo is exceeded"),
         "INVALID_FILE": Door("INVALID_ARGUMENT", 400, 1, "a file does not hold what it must"),
+        "NO_ROWS": Door("INVALID_ARGUMENT", 400, 1, "files that must hold rows hold none"),
         "USAGE": Door("INVALID_ARGUMENT", 400, 2, "a flag or a setting is wrong"),
         "EXTRA_MISSING": Door("FAILED_PRECONDITION", 500, 2, "an optional part is not installed"),
         "NOT_FOUND": Door("NOT_FOUND", 404, 4, "no such source, event, position or artifact"),
