@@ -31,6 +31,7 @@ from grpc_reflection.v1alpha import reflection
 
 from ledger.artifacts.directory import ArtifactDirectory
 from ledger.audit.coordinates import Clockwork
+from ledger.audit.run_questions import RunQuestions
 from ledger.audit.sources import Sources
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.events import REGISTRY
@@ -40,6 +41,8 @@ from ledger.log.log import Log
 from ledger.projections.generations import Identity
 from ledger.projections.identity import fold_digest
 from ledger.projections.projector import Projector
+from ledger.projections.runs import RunStates
+from ledger.rules import training_1
 from ledger.rules.sets import DEFAULT_RULES, RULE_SETS, rules_digest
 from ledger.wire import (
     artifacts_pb2,
@@ -50,8 +53,12 @@ from ledger.wire import (
     log_pb2_grpc,
     projections_pb2,
     projections_pb2_grpc,
+    provenance_pb2,
+    runs_pb2,
+    runs_pb2_grpc,
 )
-from services.server import home, opening
+from services.server import home, opening, provenance
+from services.server.appending import Appender
 from services.server.artifacts import ArtifactsService
 from services.server.audit import AuditService
 from services.server.decisions import Decider
@@ -62,6 +69,7 @@ from services.server.projections import ProjectionsService
 from services.server.promoting import Promoter
 from services.server.rebuilds import Rebuilds
 from services.server.renewal import check_rules, renew, renew_the_rest
+from services.server.runs import RunsServicer
 from services.server.settings import Settings
 from services.server.standing import Standings
 from services.server.threads import LongQuestions
@@ -84,9 +92,11 @@ _SERVICES: Final = tuple(
     module.DESCRIPTOR.services_by_name[name].full_name
     for module, name in (
         (log_pb2, "EventLog"),
+        (provenance_pb2, "Provenance"),
         (artifacts_pb2, "Artifacts"),
         (audit_pb2, "Audit"),
         (projections_pb2, "Projections"),
+        (runs_pb2, "Runs"),
     )
 )
 
@@ -186,16 +196,20 @@ class Application:
 
     def _register(self, server: grpc.aio.Server, stopping: asyncio.Event) -> HealthServicer:
         generations = self.projector.generations
-        decider = Decider(self.log, generations, self.artifacts)
+        appender = Appender(self.log, Decider(self.log, generations, self.artifacts))
         version = importlib.metadata.version("atlas-ledger")
         log_pb2_grpc.add_EventLogServicer_to_server(
-            EventLogService(self.log, decider, version=version, stopping=stopping), server
+            EventLogService(self.log, appender, version=version, stopping=stopping), server
         )
+        provenance.register(provenance.ProvenanceService(appender, stopping=stopping), server)
         artifacts_pb2_grpc.add_ArtifactsServicer_to_server(ArtifactsService(self.artifacts), server)
-        audit = AuditService(
-            Clockwork(self.log, generations), Sources(self.log, generations), self.questions, stopping=stopping
-        )
+        clockwork, sources = Clockwork(self.log, generations), Sources(self.log, generations)
+        runs = RunQuestions(self.log, self._run_states(), training_1.RULES, clockwork, sources)
+        audit = AuditService(clockwork, sources, runs, self.questions, stopping=stopping)
         audit_pb2_grpc.add_AuditServicer_to_server(audit, server)
+        runs_pb2_grpc.add_RunsServicer_to_server(
+            RunsServicer(clockwork, runs, self.questions, stopping=stopping), server
+        )
         projections = ProjectionsService(self.projector, self.standings, self.promoter, self.rebuilds, self.questions)
         projections_pb2_grpc.add_ProjectionsServicer_to_server(projections, server)
         health: HealthServicer = HealthServicer()
@@ -204,6 +218,11 @@ class Application:
             health._server_status[name] = health_pb2.HealthCheckResponse.SERVING  # noqa: SLF001  # set() is a coroutine
         reflection.enable_server_reflection((*_SERVICES, _HEALTH, reflection.SERVICE_NAME), server)
         return health
+
+    def _run_states(self) -> RunStates:
+        states = self.projector.runs
+        assert states is not None, "the release has rules for runs"
+        return states
 
     def _listen(self, server: grpc.aio.Server, address: str) -> int:
         try:

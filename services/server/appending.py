@@ -10,9 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from concurrent.futures import Future
-from typing import Final
+from types import MappingProxyType
+from typing import Final, Generic, Protocol, TypeVar
+
+from google.protobuf.message import Message
 
 from ledger.core.errors import InvalidInput, LedgerError, Unavailable
 from ledger.log import conditions, limits
@@ -29,6 +32,12 @@ DECISION_TRIES: Final = 20
 QUEUE_WAIT_SECONDS: Final = 0.02
 
 Pending = asyncio.Future[Outcome]
+Refusals = Mapping[int, LedgerError]
+"""Drafts of a request that are refused already, by their index."""
+NONE_REFUSED: Final[Refusals] = MappingProxyType({})
+
+Request = TypeVar("Request")
+Sent_contra = TypeVar("Sent_contra", contravariant=True)
 
 
 class Appender:
@@ -43,36 +52,39 @@ class Appender:
         """Whether the request rests on what was recorded before it."""
         return self._decider.concerns(request.drafts)
 
-    async def append(self, request: log_pb2.AppendRequest) -> Outcome:
-        return await (await self.submit(request))
+    async def append(self, request: log_pb2.AppendRequest, refused: Refusals = NONE_REFUSED) -> Outcome:
+        return await (await self.submit(request, refused))
 
-    async def submit(self, request: log_pb2.AppendRequest) -> Pending:
+    async def submit(self, request: log_pb2.AppendRequest, refused: Refusals = NONE_REFUSED) -> Pending:
         """Queues a request; one with decisions is answered before this returns."""
-        _check_bytes(request)
+        check_bytes(request)
         asked = conditions.from_wire(request.conditions)
         if self.decides(request):
-            return _done(await self._append_decision(request, asked))
-        return self._answer(self._log.append(request.drafts, conditions=asked, atomic=request.atomic))
+            return _done(await self._append_decision(request, asked, refused))
+        future = self._log.append(request.drafts, conditions=asked, refused=refused, atomic=request.atomic)
+        return self._answer(future)
 
     def _answer(self, future: Future[Outcome]) -> Pending:
         if self._answers is None:
             self._answers = _Answers()
         return self._answers.wait_for(future)
 
-    async def submit_when_there_is_room(self, request: log_pb2.AppendRequest) -> Pending:
+    async def submit_when_there_is_room(
+        self, request: log_pb2.AppendRequest, refused: Refusals = NONE_REFUSED
+    ) -> Pending:
         """On a stream a full queue is no error: the caller is slowed down instead."""
         while True:
             try:
-                return await self.submit(request)
+                return await self.submit(request, refused)
             except LedgerError as error:
                 if error.reason != "QUEUE_FULL":
-                    return _failed(error)
+                    return failed(error)
                 await asyncio.sleep(QUEUE_WAIT_SECONDS)
             except Exception as error:  # noqa: BLE001  # answered in its turn
-                return _failed(as_ledger_error(error))
+                return failed(as_ledger_error(error))
 
     async def _append_decision(
-        self, request: log_pb2.AppendRequest, asked: tuple[conditions.Condition, ...]
+        self, request: log_pb2.AppendRequest, asked: tuple[conditions.Condition, ...], refused: Refusals
     ) -> Outcome:
         """Decides and appends; when what the decision rests on has moved, decides again."""
         for _ in range(DECISION_TRIES):
@@ -82,7 +94,7 @@ class Appender:
             if decision.refused and request.atomic:
                 raise next(iter(decision.refused.values()))
             with contextlib.suppress(GuardMoved):
-                return await self._append_decided(request, asked, decision)
+                return await self._append_decided(request, asked, decision, refused)
         raise Unavailable(
             "the streams that the decision rests on keep moving",
             reason="UNAVAILABLE",
@@ -90,13 +102,17 @@ class Appender:
         )
 
     async def _append_decided(
-        self, request: log_pb2.AppendRequest, asked: tuple[conditions.Condition, ...], decision: Decision
+        self,
+        request: log_pb2.AppendRequest,
+        asked: tuple[conditions.Condition, ...],
+        decision: Decision,
+        refused: Refusals,
     ) -> Outcome:
         future = self._log.append(
             request.drafts,
             conditions=asked,
             guards=decision.guards,
-            refused=decision.refused,
+            refused={**decision.refused, **refused},
             atomic=request.atomic,
         )
         return await self._answer(future)
@@ -107,12 +123,19 @@ class Appender:
         return bool(await asyncio.to_thread(self._decider.known, ids))
 
 
-class Intake:
+class Taker(Protocol[Sent_contra]):
+    """Takes the requests of a call: an appender, or what makes requests for one."""
+
+    def decides(self, request: Sent_contra, /) -> bool: ...
+
+    async def submit_when_there_is_room(self, request: Sent_contra, /) -> Pending:
+        """A fault of the request is the answer to it, never raised."""
+
+
+class Intake(Generic[Request]):
     """The requests of one call, taken in order while earlier ones wait for their answer."""
 
-    def __init__(
-        self, appender: Appender, requests: AsyncIterator[log_pb2.AppendRequest], stopping: asyncio.Event
-    ) -> None:
+    def __init__(self, appender: Taker[Request], requests: AsyncIterator[Request], stopping: asyncio.Event) -> None:
         self._appender = appender
         self._requests = requests
         self._stopping = stopping
@@ -218,13 +241,19 @@ def _done(outcome: Outcome) -> Pending:
     return future
 
 
-def _failed(error: LedgerError) -> Pending:
+def failed(error: LedgerError) -> Pending:
+    """An answer that is known already: the error."""
     future: Pending = asyncio.get_running_loop().create_future()
     future.set_exception(error)
     return future
 
 
-def _check_bytes(request: log_pb2.AppendRequest) -> None:
+def check_bytes(request: Message) -> None:
+    """A request beyond the limit is refused.
+
+    Raises:
+        InvalidInput: reason TOO_LARGE.
+    """
     size = request.ByteSize()
     if size > limits.REQUEST_BYTES:
         raise InvalidInput(

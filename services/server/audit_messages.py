@@ -151,12 +151,14 @@ def entry(found: Entry) -> audit_pb2.TimelineEntry:
     )
 
 
-def source_change(move: Move) -> audit_pb2.SourceChange:
+def source_change(move: Move, runs: Iterable[str]) -> audit_pb2.SourceChange:
+    """A source that is shown otherwise, and the runs that took it."""
     return audit_pb2.SourceChange(
         id=move.key,
         fields=[_change(c) for c in move.changes],
         before=[audit_pb2.Reason(**reason) for reason in move.before],
         after=[audit_pb2.Reason(**reason) for reason in move.after],
+        runs=runs,
     )
 
 

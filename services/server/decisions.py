@@ -7,14 +7,16 @@ not judged: the log answers it with its first receipt, for ever.
 Drafts are judged in their order. Each may rest on the ones before it that will be recorded, and on no other: what is
 refused or malformed teaches nothing.
 
-The rules are those in force where the streams were read, and what was disregarded before counts for nothing: a
-promotion or a disregard in between is a guard that moved.
+The rules of sources are those in force where the streams were read, those of runs are the release's, and what was
+disregarded before counts for nothing: a promotion or a disregard in between is a guard that moved. A request is judged
+by the rules that its decisions need, and by no others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from ledger.artifacts.directory import ArtifactDirectory
@@ -28,22 +30,26 @@ from ledger.events.fields import COLLECTION_TAG, SAMPLE_TAG, ArtifactRef, artifa
 from ledger.events.policy import RulesAdopted
 from ledger.events.reviews import ReviewPublished
 from ledger.log import limits
-from ledger.log.conditions import CollectionIs, Condition, NoMatch, StreamVersion
+from ledger.log.conditions import CollectionIs, Condition, NoMatch
 from ledger.log.log import Log
 from ledger.log.model import Filter
 from ledger.log.preparing import SALT_BYTES, Preparer
 from ledger.projections.disregards import DISREGARDED, against_disregard
-from ledger.projections.folding import Folder, Kept, Surroundings, plain, rule_event
+from ledger.projections.facts import stream_facts
+from ledger.projections.folding import Folder, Surroundings, plain, rule_event
 from ledger.projections.generations import GenerationRow, Generations
 from ledger.projections.promotions import PROMOTED
-from ledger.rules import RuleEvent, RuleSet, source_of
-from ledger.rules.sets import RULE_SETS, rules_digest
+from ledger.projections.subjects import RUNS, SOURCES, projection_of
+from ledger.rules import RuleEvent, RuleSet
+from ledger.rules.sets import DEFAULT_RUN_RULES, RULE_SETS, RUN_RULE_SETS, rules_digest
 from ledger.wire import log_pb2
+from services.server.benches import Bench
 from services.server.standing import MOVERS, Standing, Standings
 
 _DOORS: Final[Mapping[str, str]] = {
     PROMOTED: "Promote with `ledger projection promote` (Projections.Promote): the server writes the event as it acts.",
 }
+RUN_RULES: Final = RUN_RULE_SETS[DEFAULT_RUN_RULES]
 _NO_DOOR: Final = "The server itself writes what this release can carry out; an event without its effect would mislead."
 
 
@@ -56,7 +62,15 @@ class Decision:
 
 
 class Decider:
-    """Judges the decisions of a request against the log as it is."""
+    """Judges the decisions of a request against the log as it is.
+
+    Args:
+        log: The log.
+        generations: From which the environment of sources is brought forward.
+        artifacts: Where cited bytes must lie.
+        rule_sets: Those of sources that this server carries; the log says which one judges.
+        run_rules: What judges selections and verifications: nothing in the log says another.
+    """
 
     def __init__(
         self,
@@ -64,9 +78,11 @@ class Decider:
         generations: Generations,
         artifacts: ArtifactDirectory,
         rule_sets: Mapping[str, RuleSet[Any, Any]] = RULE_SETS,
+        run_rules: RuleSet[Any, Any] = RUN_RULES,
     ) -> None:
         self.log = log
         self.rule_sets = rule_sets
+        self.run_rules = run_rules
         self._generations = generations
         self.artifacts = artifacts
         self.standings = Standings(log)
@@ -87,7 +103,7 @@ class Decider:
         return _Judgement(self, new).made() if self.concerns(new.values()) else Decision()
 
     def rules_at(self, standing: Standing) -> RuleSet[Any, Any]:
-        """The rules that judge there.
+        """The rules that judge sources there.
 
         Raises:
             Refused: reason RULES_CHANGED; another server has promoted rules that this one does not carry.
@@ -103,7 +119,7 @@ class Decider:
         return self.rule_sets[rules]
 
     def environment_at(self, rules: RuleSet[Any, Any], standing: Standing, disregarded: Collection[int]) -> Any:
-        """The environment there: a generation's, brought forward by reading on in the log."""
+        """The environment of sources there: a generation's, brought forward by reading on in the log."""
         folder = Folder(rules, self.log.registry)
         start, surroundings = 0, folder.initial()
         row = self._resumable(standing, disregarded)
@@ -123,24 +139,9 @@ class Decider:
         before = {d.target for d in standing.disregards if d.pos < row.size}
         return row if all(pos in before or pos >= row.size for pos in disregarded) else None
 
-    def facts_at(
-        self, rules: RuleSet[Any, Any], stream: str, size: int, disregarded: Collection[int]
-    ) -> tuple[Any, int]:
-        """A stream's facts and version among the first `size` events; a stream of no source has no facts."""
-        folder = Folder(rules, self.log.registry)
-        kept, version = Kept(rules.initial_facts()), 0
-        for stored in self.log.store.read_all(0, size, match=Filter(streams=(stream,))):
-            version = stored.sv
-            if source_of(stream) is not None and stored.pos not in disregarded:
-                folder.fold(kept, plain(stored))
-        return kept.facts, version
-
-    def guarded(self, rules: RuleSet[Any, Any]) -> tuple[str, ...]:
-        """Events after which every decision is judged again, whatever stream they are in."""
-        of_environment = {
-            t.type for t in self.log.registry if t.type in rules.environment_types and "source" not in t.streams
-        }
-        return tuple(sorted(of_environment.union(MOVERS)))
+    def guarded(self, rules: RuleSet[Any, Any]) -> set[str]:
+        """Events after which every decision under the rules is judged again, whatever stream they are in."""
+        return {t.type for t in self.log.registry if t.type in rules.environment_types and "source" not in t.streams}
 
 
 class _Judgement:
@@ -152,81 +153,93 @@ class _Judgement:
         self._decision = Decision()
         self._size = decider.log.head().size
         self._standing = decider.standings.at(self._size)
-        self._rules = decider.rules_at(self._standing)
         self._disregarded = set(self._standing.disregarded)
-        self._environment = decider.environment_at(self._rules, self._standing, self._disregarded)
-        self._facts: dict[str, Any] = {}
+        self._benches: dict[str, Bench] = {}
+        self._earlier: list[RuleEvent] = []
         self._preparer = Preparer(decider.log.origin, decider.log.registry)
 
     def made(self) -> Decision:
-        earlier: list[RuleEvent] = []
         seen: set[str] = set()
         for index, draft in self._drafts.items():
             if draft.id in seen:
                 continue  # a twin: the log gives it the first one's receipt, or says that it is not the same
             seen.add(draft.id)
             try:
-                event = self._event(draft, self._size + len(earlier))
+                event = self._event(draft, self._size + len(self._earlier))
             except LedgerError:
                 continue  # malformed: the log says so, with its place
             kind = self._decider.log.registry.get(draft.type, draft.type_version or 1)
-            problem = self._judge(kind, event, earlier)
+            problem = self._judge(kind, event)
             if problem is not None:
                 self._decision.refused[index] = problem
                 continue
-            self._learn(event, earlier)
-            earlier.append(event)
-        self._decision.guards.append(NoMatch(self._decider.guarded(self._rules), (), self._size))
+            self._learn(event)
+        self._guard()
         return self._decision
 
-    def _judge(self, kind: EventType, event: RuleEvent, earlier: list[RuleEvent]) -> LedgerError | None:
+    def _guard(self) -> None:
+        """Whatever would move a judgement makes the log ask for another."""
+        types = set(MOVERS)
+        for bench in self._benches.values():
+            types |= self._decider.guarded(bench.rules)
+            self._decision.guards += bench.rests_on()
+        self._decision.guards.append(NoMatch(tuple(sorted(types)), (), self._size))
+
+    def _judge(self, kind: EventType, event: RuleEvent) -> LedgerError | None:
         if kind.family == "ledger" and event.type != DISREGARDED:
             return _not_supported(event.type)
         if not kind.decision:
             return None
-        problems = self._problems(event, earlier)
+        try:
+            problems = self._problems(event)
+        except Refused as refusal:
+            return refusal  # nobody can judge it here; the facts beside it are recorded all the same
         if problems:
             return _refused(event, problems)
-        return self._missing_artifacts(event, earlier)
+        return self._missing_artifacts(event)
 
-    def _problems(self, event: RuleEvent, earlier: list[RuleEvent]) -> list[Problem]:
+    def _problems(self, event: RuleEvent) -> list[Problem]:
         """Every reason against a decision."""
         if isinstance(event.payload, EventDisregarded):
             pos = event.payload.pos
             target = self._decider.log.store.event(pos) if pos < self._size else None
             return against_disregard(event.payload, target, already=pos in self._disregarded)
-        against = self._rules.decide(event, self._facts_of(event.stream, earlier), self._environment)
+        against = self._bench(event.stream).against(event, self._earlier)
         return [*against, *_adoption_problems(event)]
 
-    def _learn(self, event: RuleEvent, earlier: list[RuleEvent]) -> None:
+    def _learn(self, event: RuleEvent) -> None:
         """What later drafts of the request may rest on."""
-        if isinstance(event.payload, EventDisregarded):
-            self._disregard(event.payload.pos, earlier)
-            return
-        if event.type in self._rules.environment_types:
-            self._environment = _folded(self._rules.fold_environment, self._environment, event)
-        if event.stream in self._facts:
-            self._facts[event.stream] = _folded(self._rules.fold, self._facts[event.stream], event)
+        if event.type == DISREGARDED:
+            assert isinstance(event.payload, EventDisregarded)
+            self._disregarded.add(event.payload.pos)
+            for bench in self._benches.values():
+                bench.refold(self._earlier)
+        for bench in self._benches.values():
+            bench.learn(event)
+        self._earlier.append(event)
 
-    def _disregard(self, pos: int, earlier: list[RuleEvent]) -> None:
-        """Folds again without an event: streams when they are next asked for, the environment now."""
-        self._disregarded.add(pos)
-        self._facts.clear()
-        self._environment = self._decider.environment_at(self._rules, self._standing, self._disregarded)
-        for event in earlier:
-            if event.type in self._rules.environment_types:
-                self._environment = _folded(self._rules.fold_environment, self._environment, event)
+    def _bench(self, stream: str) -> Bench:
+        """Who judges decisions on a stream: called when there is one, so that nobody waits for another's rules."""
+        projection = projection_of(stream) or SOURCES
+        if projection.name not in self._benches:
+            self._benches[projection.name] = self._bench_of_runs() if projection is RUNS else self._bench_of_sources()
+        return self._benches[projection.name]
 
-    def _facts_of(self, stream: str, earlier: list[RuleEvent]) -> Any:
-        """The facts of a stream, with the earlier events of the request; its version becomes a guard."""
-        if stream not in self._facts:
-            facts, version = self._decider.facts_at(self._rules, stream, self._size, self._disregarded)
-            for event in earlier:
-                if event.stream == stream and source_of(stream) is not None:
-                    facts = _folded(self._rules.fold, facts, event)
-            self._facts[stream] = facts
-            self._decision.guards.append(StreamVersion(stream, version))
-        return self._facts[stream]
+    def _bench_of_sources(self) -> Bench:
+        rules = self._decider.rules_at(self._standing)
+        return Bench(
+            rules,
+            lambda: self._decider.environment_at(rules, self._standing, self._disregarded),
+            lambda stream: self._facts(rules, stream),
+            self._earlier,
+        )
+
+    def _bench_of_runs(self) -> Bench:
+        rules = self._decider.run_rules
+        return Bench(rules, rules.initial_environment, lambda stream: self._facts(rules, stream), self._earlier)
+
+    def _facts(self, rules: RuleSet[Any, Any], stream: str) -> tuple[Any, int]:
+        return stream_facts(self._decider.log, rules, stream, self._size, self._disregarded)
 
     def _event(self, draft: log_pb2.Draft, pos: int) -> RuleEvent:
         """The draft as the rules would see it once it is recorded.
@@ -235,21 +248,24 @@ class _Judgement:
             LedgerError: the log would not take it.
         """
         self._preparer.prepare(draft, salt=bytes(SALT_BYTES))
+        registry, version, made = self._decider.log.registry, draft.type_version or 1, draft.producer
         return RuleEvent(
             pos=pos,
             id=draft.id,
             type=draft.type,
             stream=draft.stream,
-            payload=self._decider.log.registry.read(draft.type, draft.type_version or 1, draft.payload),
+            body=registry.newest_body(draft.type, version, draft.payload),
+            read=partial(registry.read, draft.type, version, draft.payload),
             sample=SAMPLE_TAG in draft.tags,
             actor=draft.actor.id,
+            producer=(made.id, made.epoch, made.seq) if draft.HasField("producer") else None,
         )
 
-    def _missing_artifacts(self, event: RuleEvent, earlier: list[RuleEvent]) -> LedgerError | None:
+    def _missing_artifacts(self, event: RuleEvent) -> LedgerError | None:
         """A decision cites only what is stored, and so do the parts that it closes."""
         cited = [(event.id, ref) for ref in artifacts_in(event.payload)]
         if isinstance(event.payload, (ReviewPublished, CatalogueSynced)):
-            cited += self._parts_citations(event.payload, earlier)
+            cited += self._parts_citations(event.payload)
         missing = [(i, ref) for i, ref in cited if not self._is_stored(ref)]
         if not missing:
             return None
@@ -262,16 +278,14 @@ class _Judgement:
             ],
         )
 
-    def _parts_citations(
-        self, closing: ReviewPublished | CatalogueSynced, earlier: list[RuleEvent]
-    ) -> list[tuple[str, ArtifactRef]]:
+    def _parts_citations(self, closing: ReviewPublished | CatalogueSynced) -> list[tuple[str, ArtifactRef]]:
         """What the parts cite; and a guard that the stored parts stay the ones that were looked at."""
         match = Filter(tags=(COLLECTION_TAG + closing.collection,))
         stored = list(self._decider.log.store.read_all(0, self._size, match=match))
         ids = [s.id for s in stored]
         self._decision.guards.append(CollectionIs(closing.collection, len(ids), ids_digest(ids)))
         parts = [rule_event(s, self._decider.log.registry) for s in stored]
-        parts += [e for e in earlier if getattr(e.payload, "collection", None) == closing.collection]
+        parts += [e for e in self._earlier if getattr(e.payload, "collection", None) == closing.collection]
         return [(part.id, ref) for part in parts for ref in artifacts_in(part.payload)]
 
     def _is_stored(self, ref: ArtifactRef) -> bool:
@@ -279,19 +293,13 @@ class _Judgement:
         return size is not None and ref.size in (None, size)
 
 
-def _folded(fold: Callable[[Any, RuleEvent], Any], before: Any, event: RuleEvent) -> Any:
-    """What is known after an event; one that the rules cannot take counts for nothing, as in the projection."""
-    try:
-        return fold(before, event)
-    except Exception:  # noqa: BLE001  # whatever a rule trips over must not bar every decision after it
-        return before
-
-
 def _adoption_problems(event: RuleEvent) -> list[Problem]:
     """A rule set is adopted as this server has it, or not at all."""
     adopted = event.payload
     if not isinstance(adopted, RulesAdopted):
         return []
+    if adopted.rules in RUN_RULE_SETS:
+        return [Problem("/rules", f"{adopted.rules!r} folds runs, in every log: it is not adopted")]
     if adopted.rules not in RULE_SETS:
         return [Problem("/rules", f"this server has no rule set {adopted.rules!r}")]
     if adopted.digest != rules_digest(adopted.rules):
@@ -300,9 +308,11 @@ def _adoption_problems(event: RuleEvent) -> list[Problem]:
 
 
 def _refused(event: RuleEvent, problems: list[Problem]) -> Refused:
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    first, *others = problems
+    more = f" (and {len(others)} more)" if others else ""
     return Refused(
-        f"{event.type} on {event.stream} is refused: {problems[0].message}{more}",
+        # With its place, which may be the subject of what is said.
+        f"{event.type} on {event.stream} is refused: {first.place}: {first.message}{more}",
         remedy="Each problem names what must hold first; nothing was recorded.",
         details={"type": event.type, "stream": event.stream},
         problems=problems,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import Final
+from typing import Any, Final
 
 from ledger.client.status import to_refusal
 from ledger.core.errors import InvalidInput, LedgerError, NotFound, Problem, Unavailable
@@ -17,7 +17,6 @@ from ledger.log.reading import PAGE
 from ledger.wire import log_pb2, log_pb2_grpc
 from services.server.answering import Context, answers, as_ledger_error, streams
 from services.server.appending import Appender, Intake, Pending
-from services.server.decisions import Decider
 
 LAST_ANSWERS_SECONDS: Final = 0.5
 """Left to a caller to read its last answers before it hears that the server stops."""
@@ -29,9 +28,9 @@ PAGE_BYTES: Final = 4 << 20
 class EventLogService(log_pb2_grpc.EventLogServicer):
     """Answers for one log."""
 
-    def __init__(self, log: Log, decider: Decider, *, version: str, stopping: asyncio.Event) -> None:
+    def __init__(self, log: Log, appender: Appender, *, version: str, stopping: asyncio.Event) -> None:
         self._log = log
-        self._appender = Appender(log, decider)
+        self._appender = appender
         self._version = version
         self._stopping = stopping
 
@@ -58,23 +57,15 @@ class EventLogService(log_pb2_grpc.EventLogServicer):
 
     @answers
     async def Append(self, request: log_pb2.AppendRequest, context: Context) -> log_pb2.AppendResponse:
-        return _response(await self._appender.append(request))
+        return appended(await self._appender.append(request))
 
     @streams
     async def AppendStream(
         self, request_iterator: AsyncIterator[log_pb2.AppendRequest], context: Context
     ) -> AsyncIterator[log_pb2.AppendStreamResponse]:
         """Takes requests in order, answers in order; many may wait for the disk at once."""
-        intake = Intake(self._appender, request_iterator, self._stopping)
-        number = 0
-        async with aclosing(intake.taken()) as taken:
-            async for pending in taken:
-                yield await _stream_answer(number, pending)
-                number += 1
-        if intake.stopped:
-            # A caller's gRPC throws away the answers that it has not read when an error status comes.
-            await asyncio.sleep(LAST_ANSWERS_SECONDS)
-            raise _stopping()
+        async for answer in stream_answers(Intake(self._appender, request_iterator, self._stopping)):
+            yield answer
 
     @streams
     async def Read(self, request: log_pb2.ReadRequest, context: Context) -> AsyncIterator[log_pb2.ReadResponse]:
@@ -160,9 +151,26 @@ class EventLogService(log_pb2_grpc.EventLogServicer):
         ]
 
 
+async def stream_answers(intake: Intake[Any]) -> AsyncIterator[log_pb2.AppendStreamResponse]:
+    """The answers to a call's requests, in their order.
+
+    Raises:
+        Unavailable: after the last of them, if the server stops and the caller may have had more to send.
+    """
+    number = 0
+    async with aclosing(intake.taken()) as taken:
+        async for pending in taken:
+            yield await _stream_answer(number, pending)
+            number += 1
+    if intake.stopped:
+        # A caller's gRPC throws away the answers that it has not read when an error status comes.
+        await asyncio.sleep(LAST_ANSWERS_SECONDS)
+        raise _stopping()
+
+
 async def _stream_answer(number: int, pending: Pending) -> log_pb2.AppendStreamResponse:
     try:
-        return log_pb2.AppendStreamResponse(request=number, response=_response(await pending))
+        return log_pb2.AppendStreamResponse(request=number, response=appended(await pending))
     except Exception as error:  # noqa: BLE001  # one request's fault does not end the call
         return log_pb2.AppendStreamResponse(request=number, error=to_refusal(as_ledger_error(error)))
 
@@ -171,7 +179,8 @@ def _stopping() -> Unavailable:
     return Unavailable("the server is stopping", remedy="Connect again and go on.")
 
 
-def _response(outcome: Outcome) -> log_pb2.AppendResponse:
+def appended(outcome: Outcome) -> log_pb2.AppendResponse:
+    """What the log has made of a request, as its caller hears it."""
     return log_pb2.AppendResponse(receipts=map(_receipt, outcome.receipts), size=outcome.size)
 
 

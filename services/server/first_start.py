@@ -28,7 +28,8 @@ from ledger.log.conditions import StreamVersion
 from ledger.log.log import Log
 from ledger.log.ports import Store
 from ledger.projections.differences import EMPTY_DIFF
-from ledger.projections.generations import SOURCES, Identity
+from ledger.projections.generations import Identity
+from ledger.projections.subjects import SOURCES
 from ledger.rules.atlas_page_1 import V2
 
 SERVER_ACTOR = actor("ledger-server")
@@ -66,7 +67,7 @@ def _first_drafts(name: str, public: bytes, identity: Identity) -> list[Draft]:
     defined = draft("protocol.defined", "policy/protocols", V2, by=by)
     adopted = ProtocolAdopted(protocol=V2.protocol, definition=defined.id, replaces=None)
     promoted = ProjectionPromoted(
-        projection=SOURCES,
+        projection=SOURCES.name,
         rules=identity.rules,
         rules_digest=identity.rules_digest,
         fold_digest=identity.fold_digest,

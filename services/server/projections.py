@@ -6,21 +6,24 @@ import asyncio
 import base64
 import functools
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
+from ledger.audit.run_briefs import Briefs
 from ledger.client.drafts import actor
 from ledger.core.errors import InvalidInput, NotFound, Refused
 from ledger.log.model import Receipt
 from ledger.projections import outcomes
-from ledger.projections.generations import BUILDING, KEPT, SHADOW, SOURCES, STALE, GenerationRow
+from ledger.projections.generations import BUILDING, KEPT, SHADOW, STALE, GenerationRow
 from ledger.projections.impact import Impact
 from ledger.projections.projector import Progress, Projector, Rebuilt
-from ledger.wire import audit_pb2, log_pb2, projections_pb2, projections_pb2_grpc
+from ledger.projections.subjects import PROJECTIONS, SOURCES
+from ledger.wire import log_pb2, projections_pb2, projections_pb2_grpc
 from services.server.answering import Context, answers, streams
+from services.server.audit_messages import source_change
 from services.server.promoting import Promoter
 from services.server.rebuilds import Rebuilds
 from services.server.standing import Standing, Standings
@@ -69,7 +72,7 @@ class ProjectionsService(projections_pb2_grpc.ProjectionsServicer):
         context: Context,
     ) -> AsyncIterator[projections_pb2.RebuildResponse]:
         _check_rebuild(request)
-        rules = request.rules or await asyncio.to_thread(self._rules_that_answer)
+        rules = await asyncio.to_thread(self._rules_of, request)
         async with aclosing(self._rebuilds.follow(rules, request.processes)) as steps:
             async for step in steps:
                 if isinstance(step, Rebuilt):
@@ -134,16 +137,24 @@ class ProjectionsService(projections_pb2_grpc.ProjectionsServicer):
         (live, candidate, impact), start = self._impact(request)
         end = start + min(request.page_size or MAX_PAGE, MAX_PAGE)
         more = end < len(impact.moves)
+        runs = self._consumers(impact)
         return projections_pb2.GenerationDiffResponse(
             live=self._generation(live),
             candidate=self._generation(candidate),
             size=impact.size,
-            changes=[source_change(move) for move in impact.moves[start:end]],
+            changes=[source_change(move, runs.get(move.key, ())) for move in impact.moves[start:end]],
             total=len(impact.moves),
             counts=outcomes.counts(impact.moves),
             diff_digest=impact.digest,
             next_page_token=_encode_token(candidate.id, impact.digest, end) if more else "",
         )
+
+    def _consumers(self, impact: Impact) -> Mapping[str, list[str]]:
+        """Of each source the runs that took it, as far as runs are folded by now."""
+        states = self._projector.runs
+        if states is None or not impact.moves:
+            return {}
+        return Briefs(states).consumers(min(impact.size, states.size()))
 
     def _impact(self, request: projections_pb2.GenerationDiffRequest) -> tuple[Taken, int]:
         """The difference that is asked for, and where its page starts."""
@@ -162,15 +173,22 @@ class ProjectionsService(projections_pb2_grpc.ProjectionsServicer):
             )
         return kept, start
 
-    def _rules_that_answer(self) -> str:
-        live = self._projector.generations.live()
-        assert live is not None, "the projector was opened"
-        return live.identity.rules
+    def _rules_of(self, request: projections_pb2.RebuildRequest) -> str:
+        """The rule set that is to be folded: the one that is named, or answers for the projection."""
+        if not request.rules:
+            return self._projector.answering_rules(request.projection or SOURCES.name)
+        of = self._projector.identity(request.rules).projection
+        if request.projection not in {"", of}:
+            raise InvalidInput(
+                f"the rules {request.rules!r} are of the projection {of!r}, not of {request.projection!r}",
+                remedy="Leave the projection out: a rule set belongs to one.",
+            )
+        return request.rules
 
     def _taken(self, ref: str) -> Taken:
         """The difference at the head, or as far as another release's servers have brought theirs."""
         generations = self._projector.generations
-        for row in (generations.live(), self._projector.find(ref)):
+        for row in (generations.live(), self._projector.candidate(ref)):
             if row is not None and row.status != BUILDING and generations.computes(row):
                 self._projector.catch_up(row.id)
         return self._projector.impact(ref)
@@ -200,7 +218,7 @@ class ProjectionsService(projections_pb2_grpc.ProjectionsServicer):
         promoted = standing.promoted(identity.rules_digest)
         return projections_pb2.Generation(
             id=row.id,
-            projection=SOURCES,
+            projection=identity.projection,
             rules=identity.rules,
             rules_digest=identity.rules_digest,
             fold_digest=identity.fold_digest,
@@ -253,23 +271,11 @@ def _decode_token(token: str) -> _Token:
         ) from None
 
 
-def source_change(move: outcomes.Move) -> audit_pb2.SourceChange:
-    """One source that moves, as the wire has it."""
-    return audit_pb2.SourceChange(
-        id=move.key,
-        fields=[audit_pb2.FieldChange(field=c.field, before=c.before, after=c.after) for c in move.changes],
-        before=map(_reason, move.before),
-        after=map(_reason, move.after),
-    )
-
-
-def _reason(reason: dict[str, Any]) -> audit_pb2.Reason:
-    return audit_pb2.Reason(field=reason["field"], rule=reason["rule"], text=reason["text"], events=reason["events"])
-
-
 def _check_rebuild(request: projections_pb2.RebuildRequest) -> None:
-    if request.projection not in {"", SOURCES}:
-        raise NotFound(f"there is no projection {request.projection!r}", remedy=f"The one projection is {SOURCES!r}.")
+    if request.projection not in {"", *PROJECTIONS}:
+        raise NotFound(
+            f"there is no projection {request.projection!r}", remedy=f"The projections are {', '.join(PROJECTIONS)}."
+        )
     if request.processes > MAX_PROCESSES:
         raise InvalidInput(
             f"processes is {request.processes}, at most {MAX_PROCESSES}",

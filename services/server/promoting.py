@@ -1,6 +1,6 @@
 """Promotions: a generation takes over, and the log says so first.
 
-- What is promoted was adopted, as this server carries it.
+- What is promoted was adopted, as this server carries it, and is of the sources: the rules of runs are the release's.
 - The event goes in only if nothing else was written to the stream `ledger` since the promotion was looked at: of two
   servers that promote at once, one looks again.
 - What answers already is not promoted again, so that repeating a promotion is safe.
@@ -23,10 +23,11 @@ from ledger.events.administration import ProjectionPromoted
 from ledger.log.conditions import StreamVersion
 from ledger.log.log import Log
 from ledger.log.model import Receipt
-from ledger.projections.generations import BUILDING, LIVE, SOURCES, GenerationRow, Moved
+from ledger.projections.generations import BUILDING, LIVE, GenerationRow, Moved
 from ledger.projections.impact import Impact
 from ledger.projections.projector import Projector
 from ledger.projections.promotions import PROMOTED
+from ledger.projections.subjects import SOURCES
 from services.server.standing import Standing, Standings
 
 TRIES: Final = 20
@@ -61,12 +62,12 @@ class Promoter:
             note: Why, in their words.
 
         Raises:
-            Refused: reason DIFF_MOVED, with what it would move now; NOT_ADOPTED.
+            Refused: reason DIFF_MOVED, with what it would move now; NOT_ADOPTED; NOT_SUPPORTED, if it is of runs.
             NotFound: there is no such generation.
         """
         for _ in range(TRIES):
             version = self._log.store.stream_version("ledger")
-            found, standing = self._projector.find(ref), self._standings.now()
+            found, standing = self._projector.candidate(ref), self._standings.now()
             if answers_already(found, standing):
                 return Promoted(found, standing.size)
             self._check_built(found)
@@ -155,7 +156,7 @@ def promotion_payload(candidate: GenerationRow, impact: Impact, note: str | None
     identity = candidate.identity
     try:
         return ProjectionPromoted(
-            projection=SOURCES,
+            projection=SOURCES.name,
             rules=identity.rules,
             rules_digest=identity.rules_digest,
             fold_digest=identity.fold_digest,

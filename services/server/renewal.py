@@ -7,6 +7,8 @@
 - Other generations that another release computed are built anew once the doors are open, if their rules were ever in
   force; the rest is dropped, since nobody was ever answered by it. Those of rules that this release does not carry are
   left for whoever does.
+- Runs are folded by the rules of the release, which nothing in the log puts in force. What another release computed of
+  them, or an older one did not, is built once the doors are open; until then the log itself is read.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from typing import Final
 import structlog
 
 from ledger.core.errors import LedgerError, Refused
-from ledger.projections.generations import BUILDING, LIVE, GenerationRow, Identity, Moved
+from ledger.projections.generations import BUILDING, KEPT, LIVE, GenerationRow, Identity, Moved
 from ledger.projections.projector import Projector
+from ledger.projections.subjects import RUNS
 from services.server.first_start import SERVER_ACTOR
 from services.server.promoting import Promoter, answers_already
 from services.server.standing import Standing, Standings
@@ -87,7 +90,8 @@ def _promote(projector: Projector, promoter: Promoter, rules: str) -> None:
 
 
 def renew_the_rest(projector: Projector, standings: Standings, identities: Mapping[str, Identity]) -> None:
-    """Builds anew, or drops, what another release computed and does not answer now."""
+    """Builds what answers for runs; builds anew, or drops, what another release computed and does not answer now."""
+    renew_runs(projector)
     generations = projector.generations
     for row in generations.all():
         identity = identities.get(row.identity.rules)
@@ -99,6 +103,18 @@ def renew_the_rest(projector: Projector, standings: Standings, identities: Mappi
             _rebuilt(projector, identity.rules)
         log.info("dropping a generation of another release", rules=identity.rules, generation=row.id)
         _drop(projector, row)
+
+
+def renew_runs(projector: Projector) -> None:
+    """Lets a generation of runs, as this release computes them, answer; drops what other releases kept of them."""
+    built = None
+    with suppress(Moved):  # another server was faster
+        built = projector.build_runs()
+    if built is not None:
+        log.info("built the runs", size=built.generation.size, keys=built.keys)
+    for row in projector.generations.all():
+        if row.identity.projection == RUNS.name and row.status == KEPT and not projector.generations.computes(row):
+            _drop(projector, row)
 
 
 def _drop(projector: Projector, row: GenerationRow) -> None:

@@ -108,8 +108,9 @@ class Doors:
     def rebuild(self, rules: str = "", **fields: Any) -> projections_pb2.RebuildResult:
         return list(self.projections.Rebuild(projections_pb2.RebuildRequest(rules=rules, **fields)))[-1].result
 
-    def generations(self) -> list[projections_pb2.Generation]:
-        return list(self.projections.List(projections_pb2.ListProjectionsRequest()).generations)
+    def generations(self, projection: str = "sources") -> list[projections_pb2.Generation]:
+        listed = self.projections.List(projections_pb2.ListProjectionsRequest()).generations
+        return [generation for generation in listed if generation.projection == projection]
 
     def adopt(self, rules: str) -> log_pb2.AppendResponse:
         """Permits a rule set, as this release carries it."""

@@ -52,7 +52,7 @@ def test_killed_while_it_rebuilds_the_live_generation_answers_and_the_next_rebui
         server.kill()
         with opened(server.start()) as again:
             listed = again.projections.List(projections_pb2.ListProjectionsRequest())
-            live, build = listed.generations
+            live, build = again.generations()
             assert (live.status, live.size, build.status) == ("live", listed.log_size, "building")
             assert again.sources() == before
             rebuilt = again.rebuild()

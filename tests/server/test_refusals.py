@@ -180,7 +180,7 @@ def test_other_wrong_questions_have_the_same_form_of_answer(doors: Doors) -> Non
             lambda: doors.log.GetEvent(log_pb2.GetEventRequest(pos=2**64 - 1)),
             lambda: doors.log.GetEvent(log_pb2.GetEventRequest(id="a\0")),
             lambda: doors.source("a\0"),
-            lambda: list(doors.projections.Rebuild(projections_pb2.RebuildRequest(projection="runs"))),
+            lambda: list(doors.projections.Rebuild(projections_pb2.RebuildRequest(projection="checkpoints"))),
             lambda: doors.source(size=2**64 - 1),
         ],
     }

@@ -66,7 +66,9 @@ def promotions(application: Application) -> list[dict]:
 
 
 def statuses(application: Application) -> list[tuple[str, str, Identity]]:
-    return [(g.identity.rules, g.status, g.identity) for g in application.projector.generations.all()]
+    """Of the generations of sources."""
+    rows = application.projector.generations.all()
+    return [(g.identity.rules, g.status, g.identity) for g in rows if g.identity.projection == "sources"]
 
 
 def renewed(application: Application) -> None:
