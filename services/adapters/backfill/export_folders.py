@@ -1,0 +1,144 @@
+"""A Hugging Face export's folder into events: that it was exported, what lies there, and whether it is whole.
+
+By which route it was exported, the files do not say. Every file is hashed, the configurations of the model and of its
+generation among them: they move scores as much as weights do.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final, Literal
+
+from ledger.client.drafts import Actor, Upload
+from ledger.client.recording.files import read_files
+from ledger.core.errors import InvalidInput
+from ledger.events.checkpoints import FileDigest
+from ledger.events.exports import (
+    ExportCompleted,
+    ExportedCheckpoint,
+    ExportFailed,
+    ExportStarted,
+    ExportVerified,
+)
+from ledger.events.runs import Basis
+from services.adapters.backfill.accounts import Account
+from services.adapters.backfill.books import Book
+from services.adapters.backfill.documents import Document, harmless_name, read_document
+from services.adapters.backfill.export_checks import INDEX, Checked, check_export
+from services.adapters.backfill.imports import Import
+
+Route = Literal["in_trainer", "rerun", "offline", "unknown"]
+MAX_FILES: Final = 2_000
+
+
+def plan_export(
+    folder: Path,
+    *,
+    export_id: str,
+    run_id: str,
+    step: int,
+    attempt: int | None = None,
+    checkpoint_digest: str | None = None,
+    route: Route = "unknown",
+    by: Actor,
+) -> Import:
+    """Reads and checks an export's folder.
+
+    Raises:
+        InvalidInput: reason INVALID_FILE, if it holds no weights or a file cannot be read.
+    """
+    if not folder.is_dir():
+        raise InvalidInput(f"{folder} is no folder", reason="INVALID_FILE", remedy="Name the folder of the export.")
+    checked = check_export(folder)
+    found = read_files(folder)
+    files = list(found.files) if len(found.files) <= MAX_FILES else []
+    document = Document(Path(harmless_name(folder.resolve().name)), found.digest, found.total_bytes)
+    export = _Export(export_id, Book(by), Account(documents=[document]), document.basis())
+    export.start(ExportedCheckpoint(run_id=run_id, step=step, attempt=attempt, digest=checkpoint_digest), route)
+    export.complete(checked, files, found.digest, tied=_tied(folder))
+    uploads = export.verify(checked, files, found.digest, folder)
+    return Import(f"export/{export_id}", export.book, export.account, uploads)
+
+
+class _Export:
+    def __init__(self, export_id: str, book: Book, account: Account, basis: Basis) -> None:
+        self.book = book
+        self.account = account
+        self._id = export_id
+        self._stream = f"export/{export_id}"
+        self._basis = basis
+
+    def start(self, checkpoint: ExportedCheckpoint, route: Route) -> None:
+        said = ExportStarted(export_id=self._id, checkpoint=checkpoint, route=route, basis=self._basis)
+        self.book.add("export.started", self._stream, said, place=[])
+        if route == "unknown":
+            self.account.note("By which route it was exported is unknown; say it with --route.")
+
+    def complete(self, checked: Checked, files: list[FileDigest], digest: str, *, tied: bool | None) -> None:
+        said = ExportCompleted(
+            export_id=self._id,
+            digest=digest,
+            files=files,
+            shard_count=len(checked.shards),
+            total_size=checked.tensor_bytes,
+            tensor_count=checked.tensor_count,
+            parameter_count=checked.parameter_count,
+            dtypes=checked.dtypes,
+            tied_weights=tied,
+            basis=self._basis,
+        )
+        self.book.add("export.completed", self._stream, said, place=[])
+        self.account.found |= {
+            "shards": len(checked.shards),
+            "tensors": checked.tensor_count,
+            "parameters": checked.parameter_count,
+            "tensor bytes": checked.tensor_bytes,
+            "digest": digest,
+            "checks": [c.model_dump() for c in checked.checks],
+        }
+
+    def verify(self, checked: Checked, files: list[FileDigest], digest: str, folder: Path) -> list[Upload]:
+        """Adds the verdict of the checks; gives the bytes that it cites."""
+        if checked.failed:
+            self._fail(checked)
+            return []
+        numbers = checked.numbers
+        if numbers is None:
+            self.account.note("One file without an index: there is nothing to verify it against.")
+            return []
+        index = read_document(folder / INDEX, "application/json")
+        said = ExportVerified(
+            export_id=self._id,
+            digest=digest,
+            numbers=numbers,
+            checks=checked.checks,
+            files=files,
+            basis=index.basis("Checked at the import, by the headers of all shards."),
+        )
+        self.book.add("export.verified", self._stream, said, place=[])
+        return [Upload(index.sha256, index.size, index.path)]
+
+    def _fail(self, checked: Checked) -> None:
+        for check in checked.failed:
+            self.account.unreadable(check.file or check.name, check.detail or check.name)
+        first = checked.failed[0]
+        where = "".join(f", {what} {name}" for what, name in (("tensor", first.tensor), ("file", first.file)) if name)
+        said = ExportFailed(
+            export_id=self._id,
+            stage="verify",
+            reason=f"{first.name}: {first.detail}{where}",
+            failed_checks=checked.failed,
+            basis=self._basis,
+        )
+        self.book.add("export.failed", self._stream, said, place=[])
+
+
+def _tied(folder: Path) -> bool | None:
+    """Whether the model's configuration says that it uses its embeddings twice."""
+    try:
+        said = json.loads((folder / "config.json").read_bytes().decode())
+    except (OSError, ValueError, RecursionError):
+        return None
+    tied = said.get("tie_word_embeddings") if isinstance(said, dict) else None
+    return tied if isinstance(tied, bool) else None
