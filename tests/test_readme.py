@@ -66,6 +66,20 @@ def test_the_sdk_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.M
         assert "MarinSkyRL:svamp" in str(names["source"])
 
 
+def test_the_recorders_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    example = block("which every answer names.\n")
+    with in_process(Settings(home=tmp_path / "home")) as address:
+        exec(example.replace("127.0.0.1:7410", address), {})
+        shown = subprocess.run(
+            [sys.executable, "-m", "services.cli", "run", "show", "arm-0", "--address", address],
+            cwd=ROOT, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert shown.returncode == 0, shown.stderr
+    assert re.search(r"^ended +completed at step 10", shown.stdout, re.MULTILINE)
+    assert re.search(r"^record +complete", shown.stdout, re.MULTILINE)
+
+
 def test_every_reason_is_in_the_table_of_errors() -> None:
     for reason, door in REASONS.items():
         assert f"| `{reason}` | {door.grpc} | {door.http} | {door.exit} | {door.meaning} |" in README

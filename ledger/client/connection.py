@@ -24,6 +24,7 @@ from ledger.wire import (
     log_pb2,
     log_pb2_grpc,
     projections_pb2_grpc,
+    runs_pb2_grpc,
 )
 
 DEFAULT_TIMEOUT: Final = 30.0
@@ -63,6 +64,7 @@ class Connection:
         self.artifacts = artifacts_pb2_grpc.ArtifactsStub(channel)
         self.audit = audit_pb2_grpc.AuditStub(channel)
         self.projections = projections_pb2_grpc.ProjectionsStub(channel)
+        self.runs = runs_pb2_grpc.RunsStub(channel)
         # These two take a request that is bytes already, so that a repetition sends the very same ones.
         self.append = channel.unary_unary(
             "/atlas.ledger.v1.EventLog/Append",

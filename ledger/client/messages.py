@@ -4,14 +4,18 @@
 - Bytes are lower-case hex. An enum value is its own word in lower case.
 - A time `x_us`, in microseconds, is `x`, in RFC 3339. A time of 0 in a field that cannot be absent means that there is
   none: null.
+- A number that is not finite is its name, since JSON has no number for it. A Struct is the object that it stands for,
+  its whole numbers integers.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
 from ledger.core import clock
 from ledger.wire import audit_pb2
@@ -63,13 +67,39 @@ def _value(message: Message, field: _Field) -> Any:
 
 
 def _single(value: Any, field: _Field) -> Any:
+    if isinstance(value, Struct):
+        return _plain(value)
     if isinstance(value, Message):
         return to_dict(value)
+    if isinstance(value, float):
+        return finite(value)
     if isinstance(value, bytes):
         return value.hex()
     if field.enum_type is not None:
         return _word(field.enum_type, value)
     return _moment(value) if _is_time(field) else value
+
+
+def finite(value: float) -> float | str:
+    """The number, or its name where it is none that JSON can say."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _plain(value: Struct | ListValue | Value) -> Any:
+    """What a Struct, or a part of one, stands for."""
+    if isinstance(value, Struct):
+        return {key: _plain(value.fields[key]) for key in sorted(value.fields)}
+    if isinstance(value, ListValue):
+        return [_plain(item) for item in value.values]
+    kind = value.WhichOneof("kind")
+    if kind in {"struct_value", "list_value"}:
+        return _plain(getattr(value, kind))
+    if kind == "number_value":
+        number = value.number_value
+        return int(number) if number.is_integer() else finite(number)
+    return None if kind in {None, "null_value"} else getattr(value, kind)
 
 
 def _word(kind: Any, number: int) -> str | int:

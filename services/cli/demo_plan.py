@@ -1,8 +1,9 @@
-"""What `ledger demo` records: the real inventory, and a handful of sample documents that show each state of a source.
+"""What `ledger demo` records: the real inventory, three real stories of runs, and sample documents of made-up reviews.
 
-The inventory is public fact and bears no sample tag; everything after it was made up, and every event of it is tagged
-`sample`. Ids and dates are fixed, so recording the plan twice changes nothing. The order matters: a review comes before
-the defect that demotes it, and the fix before the resolution.
+The inventory is public fact, and the stories are what public pages claim, each fact with its basis: neither bears a
+sample tag. Everything after them was made up, and every event of it is tagged `sample`. Ids and dates are fixed, so
+recording the plan twice changes nothing. The order matters: a review comes before the defect that demotes it, and the
+fix before the resolution.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ledger.client.catalogue import InventoryRevision, inventory_artifact, plan_
 from ledger.client.difficulty import plan_difficulty
 from ledger.client.drafts import Draft, Publication, Upload, actor, draft
 from ledger.client.evidence import upload_of
+from ledger.client.facts import plan_facts, read_facts
 from ledger.client.reviews import covered_verifier, plan_review, read_review
 from ledger.core.ids import digest_id
 from ledger.events.catalogue import CatalogueRow
@@ -46,6 +48,12 @@ REVISIONS: Final[Mapping[str, InventoryRevision]] = MappingProxyType(
 )
 """What the inventory's owner says of each origin; see demo_data/README.md."""
 
+STORIES: Final = ("tasktrove-dq-taco", "a3-rl-e2egit-large", "ablation-pymethods2test")
+"""Files of facts in demo_data/runs, in the order in which they are recorded."""
+TACO: Final = "tasktrove-dq-taco"
+E2EGIT: Final = "a3-rl-DCAgent_exp_rpt_e2egit-large"
+PYMETHODS: Final = "ablation-pymethods2test-seqmean-arm0-tis"
+
 SVAMP: Final = "MarinSkyRL:svamp"
 GSM8K: Final = "MarinSkyRL:gsm8k"
 APPS: Final = "MarinSkyRL:apps"
@@ -70,7 +78,7 @@ def demo_publications() -> list[Publication]:
         *_stale_since_a_revision(rows, imported),
     ]
     _count(made for sample in samples for made in sample.drafts)
-    return [*imported, *samples]
+    return [*imported, *map(_story, STORIES), *samples]
 
 
 def _count(drafts: Iterable[Draft]) -> None:
@@ -92,6 +100,12 @@ def _imported(rows: Iterable[CatalogueRow]) -> list[Publication]:
         revisions=REVISIONS,
         checked_at=CHECKED_AT,
     )
+
+
+def _story(name: str) -> Publication:
+    """What public pages say of a run: claims with their basis, and no series, since none is published."""
+    found = read_facts(DATA / "runs" / f"{name}.json")
+    return plan_facts(found.facts, by=DEMO, summary=f"{name}: {len(found.facts)} facts that pages claim")
 
 
 def _good_with_a_current_difficulty(row: CatalogueRow) -> Iterator[Publication]:

@@ -132,10 +132,10 @@ def export(out: Output, view: View, answer: Answer, target: Target) -> int:
         # Text that is shown at once must not steer the terminal.
         return _WRITERS[form](sys.stdout, view, answer, _for_terminal if out.to_terminal else _as_it_is)
     if form == "parquet":
-        with _whole(target.file) as file:
+        with whole(target.file) as file:
             count = _write_parquet(file, view, answer)
     else:
-        with _whole(target.file) as file, _as_text_file(file) as text:
+        with whole(target.file) as file, _as_text_file(file) as text:
             count = _WRITERS[form](text, view, answer, _as_it_is)
     if out.as_json:
         out.json({"file": str(target.file), "format": form, "rows": count, **answer.about})
@@ -143,7 +143,7 @@ def export(out: Output, view: View, answer: Answer, target: Target) -> int:
 
 
 @contextmanager
-def _whole(path: Path) -> Iterator[BinaryIO]:
+def whole(path: Path) -> Iterator[BinaryIO]:
     """A file that takes its name when all is written, and leaves nothing behind otherwise."""
     partial = path.with_name(f".{path.name}.{uuid4().hex}")
     try:

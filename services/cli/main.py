@@ -19,21 +19,29 @@ from services.cli import backend
 from services.cli.commands.artifacts import artifacts
 from services.cli.commands.attestations import attestations
 from services.cli.commands.audit import audit
+from services.cli.commands.backfill import backfill
+from services.cli.commands.cards import card
 from services.cli.commands.catalogue import catalogue
+from services.cli.commands.checks import check
 from services.cli.commands.config import config
 from services.cli.commands.database import database
 from services.cli.commands.defects import defects
 from services.cli.commands.demo import demo
 from services.cli.commands.difficulty import difficulty
 from services.cli.commands.events import events
+from services.cli.commands.lineage import affected, lineage, turned
 from services.cli.commands.logs import logs
 from services.cli.commands.projections import projections
 from services.cli.commands.protocols import protocols
 from services.cli.commands.reviews import reviews
 from services.cli.commands.rules import rules_
+from services.cli.commands.runs import runs
 from services.cli.commands.schema import schema
 from services.cli.commands.server import serve
 from services.cli.commands.sources import sources
+from services.cli.commands.sweeps import sweeps
+from services.cli.commands.sync import sync
+from services.cli.commands.training_logs import training_logs
 from services.cli.options import Group
 from services.cli.output import Output
 from services.cli.state import State
@@ -77,12 +85,22 @@ for command in (
     events,
     logs,
     projections,
+    sync,
     rules_,
     protocols,
     artifacts,
+    backfill,
     schema,
     config,
     database,
+    runs,
+    sweeps,
+    check,
+    lineage,
+    affected,
+    turned,
+    card,
+    training_logs,
 ):
     cli.add_command(command)
 

@@ -29,6 +29,7 @@ def _of_form(pattern: str, form: str) -> Callable[[str], str]:
 
 
 SOURCE: Final = _of_form(".+", "the id as `ledger source list` shows it")
+RUN: Final = _of_form(".+", "the id as `ledger run list` shows it")
 REVISION: Final = _of_form(".{1,256}", "a revision of 1 to 256 characters")
 SHA256: Final = _of_form("[0-9a-f]{64}", "a SHA-256, 64 lower-case hexadecimal digits")
 

@@ -8,19 +8,17 @@ must not run it, so a cell that it could take for a formula begins with an apost
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
+from ledger.client.cells import safe
 from ledger.client.messages import to_dict
 
-_FORMULA: Final = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
-"""What begins a formula, also as wide characters."""
-_LEADING: Final = frozenset("\t\r\n")
-_PASSED_OVER: Final = frozenset("\"'`\u2018\u2019\u201c\u201d")
+__all__ = ("arrow_fields", "columnar", "columns", "flat", "safe")
+
 _Field = Any
 """A field's descriptor: its class is another one in each implementation of protobuf."""
 
@@ -37,14 +35,6 @@ def columns(descriptor: Any) -> Iterator[str]:
 def flat(message: Message) -> dict[str, Any]:
     """A row of CSV: text, numbers and None, by column."""
     return dict(_flat(message.DESCRIPTOR, to_dict(message)))
-
-
-def safe(value: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula. Numbers are left as they are."""
-    if not isinstance(value, str) or not value:
-        return value
-    first = next((c for c in value if not _is_passed_over(c)), "")
-    return f"'{value}" if value[0] in _LEADING or first in _FORMULA else value
 
 
 def columnar(message: Message) -> dict[str, Any]:
@@ -90,11 +80,6 @@ def _flat(descriptor: Any, row: Mapping[str, Any] | None) -> Iterator[tuple[str,
             yield name, json.dumps(value) if value else None
         else:
             yield name, {True: "true", False: "false"}[value] if isinstance(value, bool) else value
-
-
-def _is_passed_over(char: str) -> bool:
-    """Blanks, quotes and what is not seen: a spreadsheet may drop them."""
-    return char.isspace() or char in _PASSED_OVER or unicodedata.category(char) in {"Cc", "Cf"}
 
 
 def _columnar(value: Any, field: _Field) -> Any:

@@ -1,8 +1,8 @@
-"""A tree of reasons: drawn on a terminal, indented when piped."""
+"""A tree of reasons, or of anything else: drawn on a terminal, indented when piped."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from rich.console import Console
@@ -23,22 +23,28 @@ def show_tree(out: Output, title: str, nodes: Iterable[audit_pb2.WhyNode], *, ev
     An event is told once; where it supports something else too, what was not told of it yet is enough. So is the number
     of the artifacts that it cites, unless the evidence is asked for.
     """
-    branches = list(_Teller(evidence=evidence).branches(nodes))
+    draw(out, Text(harmless(title), style="bold"), list(_Teller(evidence=evidence).branches(nodes)))
+
+
+def draw(out: Output, title: Text, branches: Sequence[Branch]) -> None:
+    """Branches below a title; the labels are harmless already."""
     if not out.to_terminal:
-        out.line(title)
+        out.line(title.plain)
         for depth, text in _indented(branches, 1):
             out.line(Text("  " * depth).append_text(text))
         return
-    tree = Tree(Text(harmless(title), style="bold"))
+    tree = Tree(title)
     _grow(tree, branches)
     console = Console(highlight=False, markup=False, emoji=False)
     for segments in console.render_lines(tree, pad=False):
         out.line(Text.assemble(*((s.text, s.style or "") for s in segments)), whole=True)
 
 
-class _Branch(NamedTuple):
+class Branch(NamedTuple):
+    """A line, and what stands below it."""
+
     label: Text
-    branches: list[_Branch]
+    branches: list[Branch]
 
 
 class _Teller:
@@ -48,30 +54,30 @@ class _Teller:
         self._evidence = evidence
         self._told: set[int] = set()
 
-    def branches(self, nodes: Iterable[audit_pb2.WhyNode]) -> Iterator[_Branch]:
+    def branches(self, nodes: Iterable[audit_pb2.WhyNode]) -> Iterator[Branch]:
         for node in nodes:
             if node.kind != "artifact" or self._evidence:
                 yield self._branch(node)
 
-    def _branch(self, node: audit_pb2.WhyNode) -> _Branch:
+    def _branch(self, node: audit_pb2.WhyNode) -> Branch:
         label = _label(node)
         if node.HasField("pos"):
             if node.pos in self._told and node.children:
                 untold = [c for c in node.children if c.HasField("pos") and c.pos not in self._told]
-                return _Branch(label.append(" (as above)", style="dim"), list(self.branches(untold)))
+                return Branch(label.append(" (as above)", style="dim"), list(self.branches(untold)))
             self._told.add(node.pos)
         cited = sum(child.kind == "artifact" for child in node.children)
         if cited and not self._evidence:
             label.append(f" (cites {words.counted(cited, 'artifact')})", style="dim")
-        return _Branch(label, list(self.branches(node.children)))
+        return Branch(label, list(self.branches(node.children)))
 
 
-def _grow(tree: Tree, branches: Iterable[_Branch]) -> None:
+def _grow(tree: Tree, branches: Iterable[Branch]) -> None:
     for branch in branches:
         _grow(tree.add(branch.label), branch.branches)
 
 
-def _indented(branches: Iterable[_Branch], depth: int) -> Iterator[tuple[int, Text]]:
+def _indented(branches: Iterable[Branch], depth: int) -> Iterator[tuple[int, Text]]:
     for branch in branches:
         yield depth, branch.label
         yield from _indented(branch.branches, depth + 1)

@@ -18,6 +18,8 @@ from services.cli.demo_plan import demo_publications
 from services.cli.main import main
 from services.server.app import in_process
 from services.server.settings import Settings
+from tests.cli.trained import Trained
+from tests.server.doors import opened
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,19 @@ def demo_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def demo(run: Run, demo_address: str) -> Run:
     """Runs a command on the demonstration."""
     return lambda *arguments: run(*arguments, "--address", demo_address)
+
+
+@pytest.fixture(scope="session")
+def trained_story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
+    """A ledger that holds a sweep of two arms: only to be read from."""
+    with in_process(Settings(home=tmp_path_factory.mktemp("trained") / "home")) as address, opened(address) as doors:
+        yield Trained(address, doors)
+
+
+@pytest.fixture
+def trained(run: Run, trained_story: Trained) -> Run:
+    """Runs a command on the sweep."""
+    return lambda *arguments: run(*arguments, "--address", trained_story.address)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from ledger.client import Writer, actor, connect, draft, protocols
 from ledger.client.writer import raise_refused
 from ledger.core import clock
 from ledger.events.administration import EventDisregarded
-from ledger.rules.sets import RULE_SETS, rules_digest
+from ledger.rules.sets import ALL_RULE_SETS, DEFAULT_RUN_RULES, RULE_SETS, rules_digest
 from services.cli.commands.rules import about, in_force
 from services.cli.policy_history import Moment, RuleSetHistory
 from services.server.app import in_process
@@ -63,7 +63,7 @@ class TestRules:
         assert in_force(RuleSetHistory()) == "no"
 
     def test_the_size_since_which_a_set_is_in_force_is_the_one_that_the_projections_say(self, own: Run) -> None:
-        (live,) = own("projection", "list", "--json").json
+        live, _runs = own("projection", "list", "--json").json
         (line,) = [each for each in own("rules", "list").out.splitlines() if each.startswith(PAGE)]
 
         assert line.endswith(f"since size {live['promoted'][0] + 1}")
@@ -71,7 +71,9 @@ class TestRules:
     def test_the_list_has_every_set_of_the_release_with_its_digest(self, own: Run) -> None:
         listed = own("rules", "list", "--json").json
 
-        assert {item["rules"]: item["digest"] for item in listed} == {name: rules_digest(name) for name in RULE_SETS}
+        assert {item["rules"]: item["digest"] for item in listed} == {
+            name: rules_digest(name) for name in ALL_RULE_SETS
+        }
 
     def test_a_new_log_has_adopted_and_put_in_force_the_set_that_it_started_under(self, own: Run) -> None:
         listed = own("rules", "list", "--json")
@@ -83,9 +85,8 @@ class TestRules:
 
     def test_before_its_first_events_nothing_is_adopted(self, own: Run) -> None:
         for at in ("0", "1", "2020-01-01"):
-            assert not any(
-                item["adopted"] or item["in_force"] for item in own("rules", "list", "--at", at, "--json").json
-            )
+            listed = own("rules", "list", "--at", at, "--json").json
+            assert not any(item["adopted"] or item["in_force"] for item in listed if item["of"] == "sources")
 
     def test_adopting_permits_a_set_and_puts_nothing_in_force(self, own: Run) -> None:
         got = own("rules", "adopt", CODE, "--note", "to compare with", "--json").json
@@ -130,7 +131,15 @@ class TestRules:
         before = own("rules", "list", "--at", event["pos"] + 1, "--json")
         assert of(before, "rules", CODE)["adopted"]["pos"] == event["pos"]
 
-    @pytest.mark.parametrize("rules", RULE_SETS)
+    def test_those_of_runs_are_in_force_without_being_adopted(self, own: Run) -> None:
+        found = of(own("rules", "list", "--json"), "rules", DEFAULT_RUN_RULES)
+        assert (found["of"], found["in_force"], found["adopted"], found["promoted"]) == ("runs", True, None, [])
+        assert {item["of"] for item in own("rules", "list", "--json").json if item["rules"] in RULE_SETS} == {"sources"}
+        refused = own("rules", "adopt", DEFAULT_RUN_RULES, "--json")
+        assert refused.error["reason"] == "REFUSED_BY_RULES"
+        assert "folds runs" in refused.error["message"]
+
+    @pytest.mark.parametrize("rules", ALL_RULE_SETS)
     def test_show_says_what_a_set_is_module_by_module(self, own: Run, rules: str) -> None:
         shown = own("rules", "show", rules, "--json").json
 

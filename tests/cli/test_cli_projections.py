@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ledger.rules.sets import DEFAULT_RUN_RULES
 from services.cli import asking
 from services.cli.output import Output
 from services.server.app import in_process
@@ -38,6 +39,9 @@ class Page:
     def json(self, *arguments: object) -> Any:
         return self(*arguments, "--json").json
 
+    def of_sources(self) -> list[dict[str, Any]]:
+        return [g for g in self.json("projection", "list") if g["projection"] == "sources"]
+
     def built(self) -> str:
         """The new rules, adopted and built beside the live ones; gives the digest of what they would move."""
         self.doors.adopt(NEW)
@@ -57,12 +61,24 @@ def page(run: Run, tmp_path: Path) -> Iterator[Page]:
 def test_the_list_tells_who_answers_since_when_and_what_was_not_adopted(page: Page) -> None:
     page.doors.rebuild(NEW)
     page.doors.source(min_size=page.doors.size())
-    live, shadow = page.json("projection", "list")
+    live, runs, shadow = page.json("projection", "list")
     assert (live["status"], live["promoted"], live["log_size"]) == ("live", [4], page.doors.size())
     assert (shadow["rules"], shadow["status"], shadow["adopted"]) == (NEW, "shadow", False)
     table = page("projection", "list").out
     assert re.search(rf"sources\s+live\s+{OLD}\s+\d+\s+1\s+0\s+5\s", table)
     assert re.search(rf"sources\s+shadow\s+{NEW}\s+\d+\s+1\s+0\s+not adopted", table)
+    assert (runs["projection"], runs["status"], runs["rules"]) == ("runs", "live", DEFAULT_RUN_RULES)
+    assert re.search(rf"runs\s+live\s+{DEFAULT_RUN_RULES}\s+\d+\s+0\s+0\s+-\s", table)
+
+
+def test_runs_are_rebuilt_by_name_or_by_rules_and_never_promoted(page: Page) -> None:
+    for asked in (("runs",), ("--rules", DEFAULT_RUN_RULES)):
+        told = page("projection", "rebuild", *asked).out
+        assert told.startswith(f"OK: runs rebuilt through size {page.doors.size()} under {DEFAULT_RUN_RULES}")
+        assert "equal to what was shown" in told
+    refused = page("projection", "promote", DEFAULT_RUN_RULES, "--yes", "--json")
+    assert (refused.code, refused.error["reason"]) == (1, "NOT_SUPPORTED")
+    assert f"--rules {DEFAULT_RUN_RULES}" in refused.error["remedy"]
 
 
 def test_a_rebuild_says_whether_it_is_equal_or_the_first_of_its_rules(page: Page) -> None:
@@ -186,7 +202,7 @@ def test_rolling_back_is_promoting_the_kept_generation(page: Page) -> None:
     page.built()
     page("projection", "promote", NEW, "--yes")
     assert page.json("projection", "promote", OLD, "--yes")["generation"]["status"] == "live"
-    assert {g["rules"]: g["status"] for g in page.json("projection", "list")} == {OLD: "live", NEW: "kept"}
+    assert {g["rules"]: g["status"] for g in page.of_sources()} == {OLD: "live", NEW: "kept"}
 
 
 def test_dropping_needs_a_yes_and_never_takes_what_answers(page: Page) -> None:
@@ -194,7 +210,7 @@ def test_dropping_needs_a_yes_and_never_takes_what_answers(page: Page) -> None:
     assert page("projection", "drop", NEW).code == 2
     told = page("projection", "drop", NEW, "--yes").out
     assert f"ledger projection rebuild --rules {NEW}" in told
-    assert [g["rules"] for g in page.json("projection", "list")] == [OLD]
+    assert [g["rules"] for g in page.of_sources()] == [OLD]
     assert page("projection", "drop", OLD, "--yes").code == 5
 
 
@@ -245,9 +261,9 @@ def test_a_new_log_begins_under_the_rules_that_are_named_and_an_existing_one_kee
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LEDGER_FIRST_RULES", "atlas-code-1")
-    assert [g["rules"] for g in run("projection", "list", "--json").json] == ["atlas-code-1"]
+    assert [g["rules"] for g in run("projection", "list", "--json").json] == ["atlas-code-1", DEFAULT_RUN_RULES]
     monkeypatch.setenv("LEDGER_FIRST_RULES", NEW)
-    assert [g["rules"] for g in run("projection", "list", "--json").json] == ["atlas-code-1"]
+    assert [g["rules"] for g in run("projection", "list", "--json").json] == ["atlas-code-1", DEFAULT_RUN_RULES]
 
 
 def test_first_rules_that_are_none_are_a_usage_error(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,7 +209,7 @@ def test_the_tail_is_the_newest_that_match_in_log_order(demo):
 
 
 def test_generations_and_a_rebuild_are_told(demo):
-    (generation,) = demo("projection", "list", "--json").json
+    generation, _runs = demo("projection", "list", "--json").json
     assert (generation["projection"], generation["status"], generation["keys"]) == ("sources", "live", 196)
     rebuilt = demo("projection", "rebuild", "--json").json
     assert rebuilt["equal"]

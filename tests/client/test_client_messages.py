@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+from google.protobuf.json_format import ParseDict
+
 from ledger.client.messages import coordinates_dict, source_dict, to_dict
-from ledger.wire import audit_pb2, log_pb2
+from ledger.wire import audit_pb2, log_pb2, runs_pb2
 
 
 def test_what_is_absent_is_null_and_what_is_zero_is_zero():
@@ -68,3 +73,21 @@ def test_before_any_rules_were_in_force_they_are_null():
     got = coordinates_dict(audit_pb2.AnswerCoordinates())
     nowhere = {"size": 0, "recorded_at": None, "final": False, "redactions_through": 0, "policy_size": 0}
     assert got == {**nowhere, "rules": None, "rules_digest": None}
+
+
+@pytest.mark.parametrize(
+    ("value", "name"), [(float("nan"), "NaN"), (float("inf"), "Infinity"), (float("-inf"), "-Infinity")]
+)
+def test_a_number_that_is_not_finite_is_its_name_in_strict_json(value, name):
+    row = to_dict(runs_pb2.StepRow(step=1, metrics={"m": value}, ema=value))
+    assert (row["metrics"], row["ema"]) == ({"m": name}, name)
+    assert json.loads(json.dumps(row, allow_nan=False))["ema"] == name
+
+
+def test_a_struct_is_the_object_that_it_stands_for_with_whole_numbers_as_integers():
+    settings = {"a.b": 8, "lr": 8e-6, "on": True, "none": None, "list": [1, "x", {"deep": []}], "text": "1"}
+    state = ParseDict({"settings": settings}, runs_pb2.ConfigState())
+    got = to_dict(state)["settings"]
+    assert got == settings
+    assert type(got["a.b"]) is int
+    assert list(got) == sorted(settings)

@@ -1,4 +1,4 @@
-"""The demonstration: real inventory, clearly made-up samples, every decision one that the rules allow."""
+"""The demonstration: real inventory, real stories as claims, clearly made-up samples, decisions that the rules allow."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from ledger.events.policy import ProtocolAdopted
 from ledger.rules import RuleEvent, source_of
 from ledger.rules.atlas_page_1 import V2
 from ledger.rules.sets import RULE_SETS
-from services.cli.demo_plan import INVENTORY, demo_publications
+from services.cli.demo_plan import E2EGIT, INVENTORY, PYMETHODS, TACO, demo_publications
 
 PLAN = demo_publications()
+IMPORTED, STORIES, SAMPLES = PLAN[:2], PLAN[2:5], PLAN[5:]
 DRAFTS = [draft for publication in PLAN for draft in publication.drafts]
 
 
@@ -65,7 +66,7 @@ def told(request: pytest.FixtureRequest) -> Told:
 
 
 def test_the_inventory_is_196_real_sources_and_bears_no_sample_tag() -> None:
-    marin, trove = PLAN[:2]
+    marin, trove = IMPORTED
 
     assert (len(marin.parts), len(trove.parts)) == (103, 93)
     assert not any(SAMPLE_TAG in draft.tags for p in (marin, trove) for draft in p.drafts)
@@ -79,7 +80,7 @@ def test_what_the_inventory_does_not_say_is_unknown() -> None:
 
 
 def test_the_refresh_says_what_the_inventory_s_owner_says() -> None:
-    closing = [json.loads(p.closing.payload) for p in PLAN[:2] if p.closing is not None]
+    closing = [json.loads(p.closing.payload) for p in IMPORTED if p.closing is not None]
 
     assert [(c["origin"], c["revision"], c["row_count"], c["revised_at"]) for c in closing] == [
         ("MarinSkyRL", "bb6494e678ffaa1e6bd3967e221d1a67b038757e", 103, "2026-09-29T18:47:50Z"),
@@ -89,9 +90,30 @@ def test_the_refresh_says_what_the_inventory_s_owner_says() -> None:
 
 
 def test_every_made_up_event_is_a_sample_and_every_event_is_by_the_demonstration() -> None:
-    assert all(SAMPLE_TAG in draft.tags for p in PLAN[2:] for draft in p.drafts)
+    assert all(SAMPLE_TAG in draft.tags for p in SAMPLES for draft in p.drafts)
     assert {(draft.actor.id, draft.actor.kind) for draft in DRAFTS} == {("ledger-demo", 3)}
     assert not any(draft.HasField("occurred_at_us") for draft in DRAFTS)
+
+
+def test_the_stories_are_facts_of_three_runs_whose_basis_is_a_public_page_and_no_samples() -> None:
+    told = [draft for story in STORIES for draft in story.drafts]
+    said = [json.loads(draft.payload) for draft in told]
+
+    assert {s["run_id"] for d, s in zip(told, said, strict=True) if d.type == "run.declared"} == {
+        TACO,
+        E2EGIT,
+        PYMETHODS,
+    }
+    assert not any(SAMPLE_TAG in draft.tags for draft in told)
+    for draft, payload in zip(told, said, strict=True):
+        if draft.type != "hosting.observed":  # an observation of a third party's page, which is its own basis
+            assert payload["basis"]["kind"] == "claimed"
+            assert payload["basis"]["url"].startswith("https://huggingface.co/laion/")
+
+
+def test_no_story_holds_a_series_of_steps() -> None:
+    types = {draft.type for story in STORIES for draft in story.drafts}
+    assert not types & {"steps.logged", "engine.sampled", "rollouts.summarised", "eval.logged"}
 
 
 def test_samples_are_numbered_by_their_producer_without_a_gap_and_real_facts_are_not() -> None:

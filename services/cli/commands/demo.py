@@ -1,8 +1,9 @@
 """ledger demo: a ledger to look at, in a home of its own.
 
-It loads the real inventory and made-up sample reviews, defects and difficulty reports through the doors that everyone
-uses. All ids are fixed, so that a second run changes nothing. It never touches a home that it did not make, nor a
-database or a ledger that the settings name: samples have no place there.
+It loads the real inventory, what public pages claim of three real runs, and made-up sample reviews, defects and
+difficulty reports, through the doors that everyone uses. All ids are fixed, so that a second run changes nothing. It
+never touches a home that it did not make, nor a database or a ledger that the settings name: samples have no place
+there.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ledger.wire import audit_pb2
 from services.cli import backend, coordinates, words
 from services.cli.commands.server import say_ready
 from services.cli.commands.sources import show_table
-from services.cli.demo_plan import demo_publications
+from services.cli.demo_plan import E2EGIT, TACO, demo_publications
 from services.cli.options import Command, log_level_option
 from services.cli.settings import Setting, Settings
 from services.cli.state import State
@@ -39,7 +40,7 @@ _NAMED: Final = {"flag", "environment"}
 @log_level_option
 @click.pass_obj
 def demo(state: State, *, once: bool, port: str | None, log_level: str | None) -> None:
-    """Load the Atlas inventory and sample reviews into a home of its own, show them, and serve them.
+    """Load the Atlas inventory, three real runs and sample reviews into a home of its own, show and serve them.
 
     The home is .ledger-demo unless --home or LEDGER_HOME names another. Samples are marked as such everywhere.
     """
@@ -116,7 +117,14 @@ def _is_known_of(source: audit_pb2.Source) -> bool:
 def _where_to_look(home: Path, source_id: str) -> str:
     """Lines that can be pasted, from whatever folder."""
     at_home = ["--home", str(home.absolute())]
-    commands = (["source", "why", source_id], ["source", "list", "--quality", "good"], ["log", "tail"])
+    commands = (
+        ["source", "why", source_id],
+        ["source", "list", "--quality", "good"],
+        ["run", "list"],
+        ["run", "show", TACO],
+        ["card", E2EGIT],
+        ["log", "tail"],
+    )
     lines = (f"  {_program()} {shlex.join([*command, *at_home])}" for command in commands)
     return "\n".join(("Where to look:", *lines))
 

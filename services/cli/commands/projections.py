@@ -18,14 +18,18 @@ from services.cli.progress import rebuild_bar
 from services.cli.state import Ledger, State
 
 _REF = "GENERATION"
+SOURCES = "sources"
+"""The one projection whose rules are adopted and promoted."""
 
 
 @click.group("projection", cls=Group, example="ledger projection list\nledger projection diff ledger-1")
 def projections() -> None:
     """What is derived from the log, and deriving it again.
 
-    A generation is the state of every source under one rule set. One is live and answers; others follow the log beside
-    it, can be compared with it, and can take over. A generation is named by its id or by its rule set.
+    There are two projections: sources, and runs (with exports and campaigns). A generation is the state of everything
+    in one of them under one rule set. One is live and answers; others follow the log beside it. Those of sources can
+    be compared with it, and can take over; runs are folded by the release's own rules. A generation is named by its
+    id or by its rule set.
     """
 
 
@@ -45,14 +49,16 @@ def list_(state: State) -> None:
 
 
 def _row(generation: projections_pb2.Generation) -> list[Cell]:
-    since = ", ".join(str(pos + 1) for pos in generation.promoted) or ("-" if generation.adopted else "not adopted")
     g = generation
+    since = ", ".join(str(pos + 1) for pos in g.promoted)
+    if not since:
+        since = "not adopted" if g.projection == SOURCES and not g.adopted else "-"
     return [g.projection, g.status, g.rules, g.size, g.keys or g.keys_done, g.failed_events, since, g.id]
 
 
 @projections.command("rebuild", example="ledger projection rebuild\nledger projection rebuild --rules ledger-1")
-@click.argument("projection", default="sources")
-@click.option("--rules", default="", metavar="ID", help="The rule set to build; the one in force when left out.")
+@click.argument("projection", default="")
+@click.option("--rules", default="", metavar="ID", help="The rule set to build; the one that answers when left out.")
 @click.option(
     "--processes",
     type=click.IntRange(0, 64),
@@ -64,18 +70,20 @@ def _row(generation: projections_pb2.Generation) -> list[Cell]:
 def rebuild(state: State, projection: str, *, rules: str, processes: int) -> None:
     """Fold the log from its first event, and compare with what was there under the same rules.
 
-    Readers are served by what is live until the end. A build that was interrupted is gone on with. Under rules that no
-    generation holds yet the new one follows the log beside the live one: `ledger projection diff` shows what it would
-    change. Exit code 3 says that a rebuild differs from what was shown.
+    PROJECTION is sources or runs; left out, it is that of the rules, or else sources. Readers are served by what is
+    live until the end. A build that was interrupted is gone on with. Under rules that no generation of sources holds
+    yet the new one follows the log beside the live one: `ledger projection diff` shows what it would change. Exit
+    code 3 says that a rebuild differs from what was shown.
     """
     out = state.output
     with state.open() as ledger, rebuild_bar(state) as report:
         result = ledger.reader.rebuild(projection, progress=report, rules=rules, processes=processes)
+    built = result.generation.projection
     if not result.equal:
         raise Broken(
-            f"the rebuilt {projection} differ from what was shown, for at least {len(result.differing_keys)} sources",
+            f"the rebuilt {built} differ from what was shown, for at least {len(result.differing_keys)} {built}",
             remedy="The rebuilt generation has taken its place, and the one before it is kept. Report the difference "
-            "with the sources named here.",
+            f"with the {built} named here.",
             details={"generation": result.generation.id, "differing_keys": ", ".join(result.differing_keys)},
         )
     if out.as_json:
@@ -85,7 +93,7 @@ def rebuild(state: State, projection: str, *, rules: str, processes: int) -> Non
     told = "equal to what was shown" if result.compared_with else "the first under these rules"
     resumed = ", gone on with from where it was interrupted" if result.resumed else ""
     size = f"rebuilt through size {result.generation.size:,} under {result.generation.rules}"
-    out.line(f"OK: {projection} {size}, {kept}, {told}{resumed}")
+    out.line(f"OK: {built} {size}, {kept}, {told}{resumed}")
 
 
 @projections.command("diff", example="ledger projection diff ledger-1\nledger projection diff atlas-code-1 --json")

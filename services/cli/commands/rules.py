@@ -10,7 +10,7 @@ import click
 
 from ledger.client.drafts import Publication, draft
 from ledger.events.policy import RulesAdopted
-from ledger.rules.sets import RULE_SETS, rules_digest
+from ledger.rules.sets import ALL_RULE_SETS, DEFAULT_RUN_RULES, RUN_RULE_SETS, rules_digest
 from services.cli.models import made
 from services.cli.options import Group, at_option, dry_run_option
 from services.cli.output import Cell
@@ -21,7 +21,10 @@ from services.cli.state import State
 
 @click.group("rules", cls=Group, example="ledger rules list")
 def rules_() -> None:
-    """Rule sets: they turn events into Quality and Difficulty. Adopting one permits it; promoting puts it in force."""
+    """Rule sets: they turn events into Quality and Difficulty, or into what is derived of runs.
+
+    Adopting one of sources permits it; promoting puts it in force. Runs have one a release.
+    """
 
 
 @rules_.command("list", example="ledger rules list\nledger rules list --at 2026-10-01 --json")
@@ -32,13 +35,13 @@ def list_(state: State, *, at: str | None) -> None:
     with state.open() as ledger:
         size = size_at(ledger.reader, at)
         history = rules_history(ledger.reader, size)
-    names = [*RULE_SETS, *sorted(history.sets.keys() - RULE_SETS.keys())]
+    names = [*ALL_RULE_SETS, *sorted(history.sets.keys() - ALL_RULE_SETS.keys())]
     out = state.output
     if out.as_json:
         out.json([about(name, history.of(name)) | {"size": size} for name in names])
         return
     out.table(
-        ["rules", "digest", "adopted at", "adopted digest", "in force"],
+        ["rules", "of", "digest", "adopted at", "adopted digest", "in force"],
         [_row(name, history.of(name)) for name in names],
         whole=("rules",),
     )
@@ -92,27 +95,38 @@ def about(rules: str, known: RuleSetHistory) -> dict[str, Any]:
     """A rule set as `--json` has it; its digest is null where this release does not carry it."""
     return {
         "rules": rules,
+        "of": _of(rules),
         "digest": _digest(rules),
         "adopted": known.adopted and known.adopted.to_dict(),
         "adopted_digest": known.adopted_digest,
         "promoted": [moment.to_dict() for moment in known.promoted],
-        "in_force": known.in_force,
+        "in_force": known.in_force or rules == DEFAULT_RUN_RULES,
     }
 
 
 def _digest(rules: str) -> str | None:
-    return rules_digest(rules) if rules in RULE_SETS else None
+    return rules_digest(rules) if rules in ALL_RULE_SETS else None
+
+
+def _of(rules: str) -> str:
+    """What it folds. A set that this release does not carry was adopted, as only those of sources are."""
+    return "runs" if rules in RUN_RULE_SETS else "sources"
 
 
 def _row(rules: str, known: RuleSetHistory) -> list[Cell]:
     digest = _digest(rules)
     return [
         rules,
+        _of(rules),
         digest[:16] if digest else "not carried",
         known.adopted.pos if known.adopted else "-",
         known.adopted_digest[:16] if known.adopted_digest else "-",
-        in_force(known),
+        _standing(rules, known),
     ]
+
+
+def _standing(rules: str, known: RuleSetHistory) -> str:
+    return "in every log, without adoption" if rules == DEFAULT_RUN_RULES else in_force(known)
 
 
 def in_force(known: RuleSetHistory) -> str:
@@ -130,17 +144,18 @@ def _facts(rules: str, known: RuleSetHistory) -> list[tuple[str, Cell]]:
     promotions = ", ".join(f"{m.pos} ({m.recorded_at})" for m in known.promoted)
     return [
         ("rules", rules),
+        ("of", _of(rules)),
         ("digest", _digest(rules)),
         ("adopted", f"at position {known.adopted.pos} ({known.adopted.recorded_at})" if known.adopted else "no"),
         ("adopted digest", known.adopted_digest or "-"),
         ("promoted at", promotions or "never"),
-        ("in force", "yes" if known.in_force else "no"),
+        ("in force", _standing(rules, known)),
     ]
 
 
 def _modules(rules: str) -> dict[str, str]:
     """What the set's modules say of themselves; the set itself stands under the empty name."""
-    package = importlib.import_module(type(RULE_SETS[rules]).__module__.rpartition(".")[0])
+    package = importlib.import_module(type(ALL_RULE_SETS[rules]).__module__.rpartition(".")[0])
     names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
     documents = {name: importlib.import_module(f"{package.__name__}.{name}").__doc__ for name in names}
     return {"": _text(package.__doc__), **{name: _text(document) for name, document in documents.items()}}

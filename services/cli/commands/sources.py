@@ -11,9 +11,10 @@ import click
 from ledger.client.auditing import Auditor
 from ledger.client.catalogue import plan_revision
 from ledger.client.messages import coordinates_dict, to_dict
+from ledger.client.runs import Runs
 from ledger.core import clock
-from ledger.core.errors import Refused
-from ledger.wire import audit_pb2
+from ledger.core.errors import LedgerError, Refused
+from ledger.wire import audit_pb2, runs_pb2
 from services.cli import catalogue_state, words
 from services.cli.coordinates import Where, standing
 from services.cli.exporting import Target, View, export, export_options
@@ -23,8 +24,9 @@ from services.cli.output import Cell, Output
 from services.cli.publishing import publish_source
 from services.cli.questions import asked, source_as_of, source_pages
 from services.cli.refreshes import present_base
+from services.cli.run_lists import show_consumers
 from services.cli.source_facts import facts, named
-from services.cli.state import State
+from services.cli.state import Ledger, State
 
 _EXPLAINED: Final = ("id", "quality", "applicability", "difficulty", "reasons", "retired")
 
@@ -66,12 +68,25 @@ def show(state: State, source_id: str, *, where: Where) -> None:
     """Show one source as it stands, or as it stood."""
     with state.open() as ledger:
         answer = source_as_of(ledger, source_id, where.coordinates(ledger))
+        consumers = [] if state.output.as_json else _consumers(ledger, source_id, answer.coordinates.size, where.rules)
     out = state.output
     if out.as_json:
         out.json(to_dict(answer.source) | coordinates_dict(answer.coordinates))
         return
     out.pairs(facts(answer.source))
+    show_consumers(out, consumers)
     out.say(f"{standing(answer.coordinates, where.at)}. `ledger source why` names the events behind it.")
+
+
+def _consumers(ledger: Ledger, source_id: str, size: int, rules: str) -> list[runs_pb2.Affected]:
+    """The runs that took the source, at the size at which it is shown; JSON has them in `ledger affected`."""
+    at = audit_pb2.Coordinates(size=size, rules=rules)
+    try:
+        return list(Runs(ledger.connection).blast_radius(source_id, at).affected)
+    except LedgerError as error:
+        if error.reason != "NOT_SUPPORTED":
+            raise
+        return []  # a server that knows no runs yet still shows its sources
 
 
 @sources.command("why", example="ledger source why MarinSkyRL:svamp --at 2026-10-01")
