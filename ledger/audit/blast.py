@@ -1,13 +1,16 @@
 """The blast radius of a source, or of an event about it: every run that took it, and what came of those runs.
 
 A run is touched when it declared the source, or began with the weights of a run that trained on it: what was only
-evaluated on a source carries nothing of it on. Asked of an event, it is told whether the run took the revisions that
-the event names, and whether the event was known when the run was declared.
+evaluated on a source carries nothing of it on. A run that declares itself again without the source, or with another
+revision of it, stays touched as it was: no event says under which declaration its steps were made.
+
+Asked of an event, it is told whether the run took the revisions that the event names, and whether the event was known
+when the run first declared the source.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +25,8 @@ from ledger.log.model import StoredEvent
 SAME: Final = "same_revision"
 OTHER: Final = "other_revision"
 UNKNOWN: Final = "unknown_revision"
+_NEAREST: Final = ("", SAME, UNKNOWN, OTHER)
+"""Of several ways in which one run takes a source, the first of these is told."""
 
 _CONFIRMED: Final = "defect.confirmed"
 _TRAIN: Final = "train"
@@ -49,6 +54,8 @@ class Affected:
     """Where the run first declared the source; None where another run did."""
     role: str | None
     through: str | None
+    withdrawn: bool
+    """A later declaration of the run leaves the source out."""
     checkpoints: tuple[str, ...]
     exports: tuple[str, ...]
     models: tuple[str, ...]
@@ -105,8 +112,8 @@ def _named(fields: Mapping[str, Any]) -> dict[str, str]:
 def affected(concern: Concern, runs: Iterable[RunBrief], graph: Graph) -> list[Affected]:
     """Every run that is touched, by where it took the source; those that began with another's weights after them."""
     by_id = {run.id: run for run in runs}
-    took = {run.id: _first(run, concern.source) for run in by_id.values() if run.takes(concern.source)}
-    found = [_taken(concern, by_id[name], taken, graph) for name, taken in took.items()]
+    took = {run.id: _ways(run, concern.source) for run in by_id.values() if run.takes(concern.source)}
+    found = [_taken(concern, by_id[name], ways, graph) for name, ways in took.items()]
     found.sort(key=lambda one: (one.pos or 0, one.run.id))
     later: dict[str, Affected] = {}
     for one in found:
@@ -116,19 +123,22 @@ def affected(concern: Concern, runs: Iterable[RunBrief], graph: Graph) -> list[A
     return [*found, *sorted(later.values(), key=lambda one: (one.run.first_pos, one.run.id))]
 
 
-def _first(run: RunBrief, source: str) -> Taken:
-    """How the run takes the source: to train on it, if for anything."""
-    return min((t for t in run.sources if t.atlas_id == source), key=lambda t: t.role != _TRAIN)
+def _ways(run: RunBrief, source: str) -> list[Taken]:
+    """How the run takes the source, by each of its declarations: to train on it, if for anything."""
+    ways = [taken for taken in run.sources if taken.atlas_id == source]
+    return [taken for taken in ways if taken.role == _TRAIN] or ways
 
 
-def _taken(concern: Concern, run: RunBrief, taken: Taken, graph: Graph) -> Affected:
+def _taken(concern: Concern, run: RunBrief, ways: Sequence[Taken], graph: Graph) -> Affected:
+    pos = min(taken.pos for taken in ways)
     return Affected(
         run=run,
-        match=_match(concern, taken),
-        known_at_start=None if concern.pos is None else concern.pos < run.took_pos,
-        pos=run.took_pos,
-        role=taken.role,
+        match=min((_match(concern, taken) for taken in ways), key=_NEAREST.index),
+        known_at_start=None if concern.pos is None else concern.pos < pos,
+        pos=pos,
+        role=ways[0].role,
         through=None,
+        withdrawn=all(taken.withdrawn for taken in ways),
         **_outcome(run, graph),
     )
 
@@ -141,6 +151,7 @@ def _through(run: RunBrief, other: Affected, graph: Graph) -> Affected:
         pos=None,
         role=None,
         through=other.run.id,
+        withdrawn=False,
         **_outcome(run, graph),
     )
 

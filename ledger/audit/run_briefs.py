@@ -20,13 +20,17 @@ class _Part(msgspec.Struct, frozen=True, gc=False):
 
 
 class Taken(_Part, frozen=True):
-    """A source as a run takes it, as it was last declared."""
+    """A source as a run takes it, as it was last declared with these revisions."""
 
     dataset_id: str
+    pos: int
+    """Of the first declaration that names the source, at whatever revision: from there on it counts as taken."""
     atlas_id: str | None = None
     dataset_revision: str | None = None
     verifier_revision: str | None = None
     role: str = "train"
+    withdrawn: bool = False
+    """Whether only an earlier declaration of the run says so."""
 
 
 class Model(_Part, frozen=True):
@@ -111,21 +115,25 @@ class RunBrief(_Part, frozen=True):
         return int(self.summary["first_pos"])
 
     @property
-    def took_pos(self) -> int:
-        """Since when its sources count as taken: since it was first declared, also where it was declared anew."""
+    def declared_pos(self) -> int:
+        """Where it was first declared; where it never was, its first event."""
         return self.first_pos if self.first_declared_pos is None else self.first_declared_pos
 
     @property
     def trained_on(self) -> set[str]:
-        """The Atlas ids of its training sources."""
-        return {taken.atlas_id for taken in self.sources if taken.atlas_id is not None and taken.role == "train"}
+        """The Atlas ids of its training sources, as they were last declared."""
+        return {
+            taken.atlas_id
+            for taken in self.sources
+            if taken.atlas_id is not None and taken.role == "train" and not taken.withdrawn
+        }
 
     def with_checkpoints(self, checkpoints: Iterable[Mapping[str, Any]]) -> RunBrief:
         """With these checkpoints, as a dossier has them, in place of its own."""
         return replace(self, checkpoints=tuple(map(_saved, checkpoints)))
 
     def takes(self, source: str) -> bool:
-        """Whether it takes a source, for whatever."""
+        """Whether it takes a source, for whatever, as any of its declarations says."""
         return any(taken.atlas_id == source for taken in self.sources)
 
 
@@ -170,9 +178,9 @@ class Briefs:
         return [_export(state) for _, state in self._states.at(size, kind="export")]
 
     def consumed(self, size: int) -> list[Consumption]:
-        """Which runs take which sources, for whatever."""
+        """Which runs take which sources, for whatever, as any of their declarations says."""
         return [
-            Consumption(run.id, taken.atlas_id, run.took_pos)
+            Consumption(run.id, taken.atlas_id, taken.pos)
             for run in self.runs(size)
             for taken in run.sources
             if taken.atlas_id is not None

@@ -43,11 +43,11 @@ class _Building:
                 self._published.setdefault(model.repository, set()).add(model.commit)
 
     def add_run(self, run: RunBrief) -> None:
-        at = (run.took_pos,)
+        at = (run.declared_pos,)
         name = self.graph.add(Node(f"run/{run.id}", run.id, run.summary.get("status"), at, run.sample))
         for taken in run.sources:
             relation = "trained_on" if taken.role == "train" else "evaluated_on"
-            self.graph.join(name, relation, self._source(taken), at, run.basis)
+            self.graph.join(name, relation, self._source(taken), (taken.pos,), run.basis)
         self._add_start(run, name, at)
         for begun in run.resumed_from_runs:
             self.graph.join(name, "resumed_from", self._checkpoint(begun.run_id, begun), (begun.pos,), RECORDED)

@@ -66,6 +66,7 @@ class _Step(msgspec.Struct, gc=False):
 
 
 class _Logged(msgspec.Struct, gc=False):
+    run_id: str
     attempt: int
     steps: list[_Step]
 
@@ -126,7 +127,8 @@ class Steps:
         # Page by page: between two of them nothing of the database is held, however slowly the rows are taken.
         for event in self._events.scan(moment.size, streams=(f"run/{run}",), types=(LOGGED,), check=check):
             said = None if event.pos in disregarded else self._events.decoded(plain(event), _logged)
-            if said is not None:
+            # What says that it is of another run counts for nothing here, as the rules have it.
+            if said is not None and said.run_id == run:
                 yield from ((event.pos, said.attempt, step) for step in said.steps)
 
 

@@ -6,9 +6,10 @@
     assert [e.type for e in ledger.events] == ["run.declared", "attempt.started", ...]
 
 It stands behind the real wire and keeps the promises that clients build on: an id is recorded once, with the content
-that it came with first; a payload is checked by its type's model; drafts of a request that is not atomic are judged one
-by one. And it plays what goes wrong with networks: `faults` holds one entry for each coming request, "before" (it
-fails, nothing is recorded), "after" (it is recorded and fails all the same), "full" (the queue is full) or "".
+that it came with first; a stream is of a kind that holds the type, and a payload is checked by the type's model; drafts
+of a request that is not atomic are judged one by one. And it plays what goes wrong with networks: `faults` holds one
+entry for each coming request, "before" (it fails, nothing is recorded), "after" (it is recorded and fails all the
+same), "full" (the queue is full) or "".
 """
 
 # ruff: noqa: N802  # the methods bear the names of the wire
@@ -26,11 +27,14 @@ import grpc
 from ledger.client.connection import MAX_MESSAGE
 from ledger.client.status import grpc_code, to_refusal, to_status, trailers
 from ledger.core import merkle, strictjson
-from ledger.core.errors import LedgerError, Refused, Unavailable
+from ledger.core.errors import InvalidInput, LedgerError, Refused, Unavailable
+from ledger.core.text import is_header_text
 from ledger.events import REGISTRY
+from ledger.events.registry import EventType
 from ledger.wire import log_pb2, log_pb2_grpc
 
 _START_US: Final = 1_790_000_000_000_000
+_MAX_STREAM: Final = 512
 
 
 @dataclass(frozen=True)
@@ -148,9 +152,11 @@ class FakeLedger(log_pb2_grpc.EventLogServicer):
 
     def _fault(self, draft: log_pb2.Draft) -> LedgerError | None:
         if draft.type in self.refused:
-            return Refused(f"the rules refuse a {draft.type}", remedy="Mend it.")
+            return Refused(f"the rules refuse {draft.type}", remedy="Mend it.")
+        version = draft.type_version or 1
         try:
-            REGISTRY.check(draft.type, draft.type_version or 1, draft.payload)
+            _check_stream(draft.stream, REGISTRY.get(draft.type, version))
+            REGISTRY.check(draft.type, version, draft.payload)
         except LedgerError as error:
             return error
         return None
@@ -167,6 +173,15 @@ class FakeLedger(log_pb2_grpc.EventLogServicer):
             taken = Refused(f"the id {draft.id} is taken", reason="ID_CONFLICT", remedy="Make a new id.")
             return log_pb2.Receipt(refusal=to_refusal(taken))
         return _receipt(known, already=True)
+
+
+def _check_stream(stream: str, kind: EventType) -> None:
+    """As the log does: a type has its kinds of stream, and all but `ledger` have a name."""
+    name, slash, rest = stream.partition("/")
+    if name in kind.streams and (not slash if name == "ledger" else bool(rest)) and is_header_text(stream, _MAX_STREAM):
+        return
+    kinds = " or ".join(s if s == "ledger" else f"{s}/<name>" for s in kind.streams)
+    raise InvalidInput(f"stream must be {kinds} for {kind.type}", remedy="Name a stream that holds the type.")
 
 
 def _receipt(event: FakeEvent, *, already: bool) -> log_pb2.Receipt:

@@ -118,6 +118,7 @@ class ExportVerified(Record):
     """Where its bytes were read: a folder, an object store, a repository's commit."""
     numbers: IndexNumbers
     checks: Annotated[list[Check], Field(min_length=1)]
+    """Without a basis, at least index_parses, shards_present, weight_map_complete, total_size and not_truncated."""
     files: list[FileDigest] = []
     base: ModelRef | None = None
     tool: CodeRevision | None = None

@@ -10,7 +10,11 @@ from ledger.events.checkpoints import ClaimRecorded
 
 _KINDS: Final = {"run_id": "run", "export_id": "export", "campaign_id": "campaign"}
 _OF_SUBJECT: Final = {"campaign": "campaign", "export": "export", "model": "export", "hosting": "export"}
-"""What is claimed of a model or a host belongs to the export that was published; all else to the run."""
+
+
+def kind_of_claim(subject: str) -> str:
+    """The kind of stream for a claim, by what it is about: a model or a host is the export's, all else the run's."""
+    return _OF_SUBJECT.get(subject, "run")
 
 
 def stream_of(payload: BaseModel) -> str:
@@ -20,7 +24,7 @@ def stream_of(payload: BaseModel) -> str:
         ValueError: the payload is of another family.
     """
     if isinstance(payload, ClaimRecorded):
-        return f"{_OF_SUBJECT.get(payload.subject.kind, 'run')}/{payload.subject.id}"
+        return f"{kind_of_claim(payload.subject.kind)}/{payload.subject.id}"
     first = next(iter(type(payload).model_fields))
     if first not in _KINDS:
         raise ValueError(f"{type(payload).__name__} names no run, export or campaign that it is of")

@@ -2804,7 +2804,9 @@ class ExportVerified(google.protobuf.message.Message):
     @property
     def numbers(self) -> Global___IndexNumbers: ...
     @property
-    def checks(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Check]: ...
+    def checks(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Check]:
+        """Without a basis, at least index_parses, shards_present, weight_map_complete, total_size and not_truncated."""
+
     @property
     def files(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___FileDigest]: ...
     @property

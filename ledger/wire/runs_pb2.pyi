@@ -2166,6 +2166,7 @@ class Affected(google.protobuf.message.Message):
     QUALITY_AT_START_FIELD_NUMBER: builtins.int
     ROLE_FIELD_NUMBER: builtins.int
     THROUGH_FIELD_NUMBER: builtins.int
+    WITHDRAWN_FIELD_NUMBER: builtins.int
     match: builtins.str
     """"same_revision", "other_revision" or "unknown_revision": whether the run took the revisions that the event names.
     Empty where no event is asked about.
@@ -2178,6 +2179,8 @@ class Affected(google.protobuf.message.Message):
     """What the run took the source for: "train" or "eval"; absent: it took another run's weights, not the source itself."""
     through: builtins.str
     """The run that took the source, where this one only began with its weights."""
+    withdrawn: builtins.bool
+    """The run declared the source, and a later declaration of it leaves the source out."""
     @property
     def run(self) -> Global___RunSummary: ...
     @property
@@ -2201,9 +2204,10 @@ class Affected(google.protobuf.message.Message):
         quality_at_start: builtins.str | None = ...,
         role: builtins.str | None = ...,
         through: builtins.str | None = ...,
+        withdrawn: builtins.bool = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["_known_at_start", b"_known_at_start", "_quality_at_start", b"_quality_at_start", "_role", b"_role", "_through", b"_through", "known_at_start", b"known_at_start", "quality_at_start", b"quality_at_start", "role", b"role", "run", b"run", "through", b"through"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_known_at_start", b"_known_at_start", "_quality_at_start", b"_quality_at_start", "_role", b"_role", "_through", b"_through", "checkpoints", b"checkpoints", "exports", b"exports", "known_at_start", b"known_at_start", "match", b"match", "models", b"models", "quality_at_start", b"quality_at_start", "role", b"role", "run", b"run", "through", b"through", "traces", b"traces"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["_known_at_start", b"_known_at_start", "_quality_at_start", b"_quality_at_start", "_role", b"_role", "_through", b"_through", "checkpoints", b"checkpoints", "exports", b"exports", "known_at_start", b"known_at_start", "match", b"match", "models", b"models", "quality_at_start", b"quality_at_start", "role", b"role", "run", b"run", "through", b"through", "traces", b"traces", "withdrawn", b"withdrawn"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_known_at_start", b"_known_at_start"]) -> typing.Literal["known_at_start"] | None: ...
     @typing.overload

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ledger.client.drafts import Draft, Publication
+from ledger.core.text import harmless
 from services.adapters.backfill.declaring import Declaration, declare
 from services.adapters.backfill.imports import Import
 from services.adapters.backfill.sending import Renew, Sent, foretell, known_in, send
@@ -97,8 +98,9 @@ def _tell_account(state: State, found: Import) -> None:
     ]
     out.pairs(pairs)
     for unread in account.unread[:_SHOWN]:
-        out.say(f"Not understood: {unread.place}: {unread.what}")
+        # A file's name may hold line feeds, and must not begin a line of its own.
+        out.say(harmless(f"Not understood: {unread.place}: {unread.what}"))
     if account.malformed > _SHOWN:
         out.say(f"Not understood in all: {account.malformed:,}.")
     for note in account.notes:
-        out.say(f"Note: {note}")
+        out.say(harmless(f"Note: {note}"))

@@ -61,7 +61,7 @@ def _affected_cells(row: runs_pb2.Affected) -> Sequence[Cell]:
     steps = ", ".join(saved.removeprefix(f"{run.id}@") for saved in row.checkpoints) or "-"
     return [
         name,
-        run_words.spaced(row.role) or "its weights",
+        _role(row),
         run_words.MATCH.get(row.match, row.match),
         known,
         quality,
@@ -71,6 +71,11 @@ def _affected_cells(row: runs_pb2.Affected) -> Sequence[Cell]:
         _listed(row.models),
         _listed(row.traces),
     ]
+
+
+def _role(row: runs_pb2.Affected) -> str:
+    role = run_words.spaced(row.role) or "its weights"
+    return f"{role}, later left out" if row.withdrawn else role
 
 
 def show_consumers(out: Output, found: Sequence[runs_pb2.Affected]) -> None:

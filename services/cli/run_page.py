@@ -219,6 +219,13 @@ def _producers(found: Dossier) -> Pairs:
         yield one.producer, f"epoch {one.epoch}: {told}, {closed}"
 
 
+def _anomalies(found: Dossier) -> Pairs:
+    """The numbers that show each of them; what is said of them stands at the top."""
+    for anomaly in found.run.anomalies:
+        if anomaly.numbers:
+            yield run_words.spaced(anomaly.kind), run_words.numbers(anomaly.numbers)
+
+
 _Sections = tuple[tuple[str, Callable[[Dossier], Pairs]], ...]
 _SETUP: Final[_Sections] = (
     ("Purpose", _purpose),
@@ -228,6 +235,7 @@ _SETUP: Final[_Sections] = (
     ("Infrastructure", infrastructure),
 )
 _AFTERWARDS: Final[_Sections] = (
+    ("Anomalies, by the numbers", _anomalies),
     ("Rollouts", _rollouts),
     ("Exports", exports),
     ("Traces and logs", published),

@@ -102,7 +102,7 @@ def numbers(found: Iterable[runs_pb2.NamedNumber]) -> str:
 
 
 def anomaly(found: runs_pb2.Anomaly) -> str:
-    """An anomaly as one line: what is said of it first, then the numbers that show it."""
+    """An anomaly as one line: what is said of it."""
     by = f"derived by {found.rule}" if found.HasField("rule") else found.origin
     parts = [f"{spaced(found.kind)}, {by}"]
     if found.HasField("onset_step"):
@@ -110,9 +110,7 @@ def anomaly(found: runs_pb2.Anomaly) -> str:
     if found.HasField("seen_at_step"):
         parts.append(f"seen at step {found.seen_at_step:,}")
     line = ", ".join(parts)
-    if found.HasField("statement"):
-        line = f"{line}: {found.statement}"
-    return f"{line} ({numbers(found.numbers)})" if found.numbers else line
+    return f"{line}: {found.statement}" if found.HasField("statement") else line
 
 
 def best(chosen: runs_pb2.Selection) -> str:

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from ledger.core.errors import InvalidInput, LedgerError, Problem
 from ledger.events import REGISTRY, EventType
 from ledger.events.runs import RunId
+from ledger.events.streams import kind_of_claim
 from ledger.log import limits
 from ledger.wire import log_pb2, provenance_pb2
 from services.server.provenance_payloads import NewerContract, holds_strangers, payload_of, strangers
@@ -29,10 +30,6 @@ TYPES: Final[Mapping[str, EventType]] = MappingProxyType(
     }
 )
 """By the name of the fact's field."""
-_SUBJECT_STREAMS: Final[Mapping[str, str]] = MappingProxyType(
-    {"campaign": "campaign", "export": "export", "model": "export", "hosting": "export"}
-)
-"""Where a claim stands, by what it is about; every other subject belongs to a run."""
 _UPGRADE: Final = (
     "Upgrade the server before its clients, or send what it knows: GetInfo lists its types, "
     "`ledger schema show TYPE` their fields."
@@ -102,7 +99,7 @@ def newer_contract(problems: Collection[Problem]) -> InvalidInput:
 def _stream(kind: EventType, said: Any, place: str) -> str:
     if len(kind.streams) > 1:
         subject = said.subject
-        return _named(_SUBJECT_STREAMS.get(subject.kind, "run"), subject.id, f"{place}.subject.id")
+        return _named(kind_of_claim(subject.kind), subject.id, f"{place}.subject.id")
     of = kind.streams[0]
     return _named(of, getattr(said, f"{of}_id"), f"{place}.{of}_id")
 

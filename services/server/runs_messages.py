@@ -212,6 +212,7 @@ def _affected(one: Affected, quality: str | None) -> runs_pb2.Affected:
         quality_at_start=quality,
         role=one.role,
         through=one.through,
+        withdrawn=one.withdrawn,
     )
 
 

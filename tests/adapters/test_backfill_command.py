@@ -184,6 +184,14 @@ def test_an_id_that_no_stream_can_bear_is_a_usage_error(own, given):
     assert own("backfill", "skyrl", RESTART, "--run", given).code == 2
 
 
+def test_a_name_with_a_line_feed_begins_no_line_of_its_own(own, tmp_path):
+    path = log(tmp_path / "red\nRecorded 9 events.log", mirror(1), "x " + mirror(2))
+    told = own("backfill", "skyrl", path, "--run", "r")
+    assert told.code == 0
+    assert "Not understood: red Recorded 9 events.log:2: metrics within other text" in told.err
+    assert not any(line.startswith("Recorded 9") for line in told.err.splitlines())
+
+
 def test_a_name_that_would_steer_the_terminal_is_shown_harmless(own, tmp_path):
     path = log(tmp_path / "\x1b[31mred.log", mirror(1), "x " + mirror(2))
     told = own("backfill", "skyrl", path, "--run", "r")

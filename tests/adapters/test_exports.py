@@ -84,7 +84,7 @@ class TestAFaultyExport:
             {
                 "name": "weight_map_complete",
                 "outcome": "failed",
-                "detail": "1 tensors of the index are not in the file that it names",
+                "detail": "1 tensor is not in the file that the index names",
                 "tensor": "mtp.head",
                 "file": TWO,
             }
@@ -132,7 +132,7 @@ class TestAFaultyExport:
         shard(tmp_path / ONE, {"a": ("F32", [1])})
         (tmp_path / INDEX).write_text(json.dumps({"metadata": {"total_size": 4}, "weight_map": {"a": ONE}}))
         failed = only_failure(tmp_path)
-        assert [c["detail"] for c in failed["failed_checks"]] == ["the names say 2 shards, and 1 are there"]
+        assert [c["detail"] for c in failed["failed_checks"]] == ["the names say 2 shards, and 1 file is there"]
 
     @pytest.mark.parametrize("name", ["../out.safetensors", "/etc/passwd", "sub/x.safetensors", ".."])
     def test_a_file_name_that_leads_out_of_the_folder_is_refused_by_name(self, tmp_path, name):

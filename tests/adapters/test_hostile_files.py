@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import struct
 import tempfile
@@ -70,6 +71,9 @@ def test_an_offline_file_of_any_bytes_is_read_as_far_as_it_goes(tail, cut, middl
 
 
 @given(st.binary(max_size=300))
+@example(b"\x1f\x8b")
+@example(b"\x1f\x8b not packed at all")
+@example(gzip.compress(b"_step,a\n1,2\n")[:-9])
 def test_a_history_or_a_metric_of_any_bytes_gives_rows_or_a_refusal(data):
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "a.csv"

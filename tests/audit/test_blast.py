@@ -169,3 +169,44 @@ def test_an_event_of_no_source_is_refused_and_one_that_is_not_there_not_found(be
         touched(bench, pos + 1)
     with pytest.raises(NotFound):
         touched(bench, 2**63)
+
+
+class TestARunThatDeclaresItselfAgain:
+    def test_one_that_leaves_the_source_out_stays_touched_with_what_came_of_it(self, bench: Bench) -> None:
+        bench.append(*told(declared("a", taken()), saved("a", 2), declared("a", taken(OTHER))))
+        bench.append(*told(declared("b"), attempt("b", 1, resumed_from=ResumedFrom(run_id="a", step=2))))
+        pos = defect(bench, dataset_revision=DATA, verifier_revision=VERIFIER)
+        found = touched(bench, pos)
+        assert {name: (one.match, one.known_at_start, one.role, one.through) for name, one in found.items()} == {
+            "a": ("same_revision", False, "train", None),
+            "b": ("same_revision", False, None, "a"),
+        }
+        assert found["a"].checkpoints == ("a@2",)
+        assert {name: one.withdrawn for name, one in found.items()} == {"a": True, "b": False}
+
+    def test_each_revision_that_was_declared_is_held_against_the_event(self, bench: Bench) -> None:
+        bench.append(*told(declared("a", taken(data="data-0")), declared("a", taken(data="data-2"))))
+        named = {"verifier_revision": VERIFIER}
+        found = [
+            touched(bench, defect(bench, name, dataset_revision=data, **named))["a"].match
+            for name, data in (("d1", "data-0"), ("d2", "data-2"), ("d3", "data-1"))
+        ]
+        assert found == ["same_revision", "same_revision", "other_revision"]
+
+    def test_a_revision_that_is_filled_in_later_leaves_nothing_unknown(self, bench: Bench) -> None:
+        bench.append(*told(declared("a", taken(data=None)), declared("a", taken(data="data-2"))))
+        pos = defect(bench, dataset_revision=DATA, verifier_revision=VERIFIER)
+        assert touched(bench, pos)["a"].match == "other_revision"
+
+    def test_one_that_only_evaluates_on_it_later_was_trained_on_it(self, bench: Bench) -> None:
+        bench.append(*told(declared("a", taken(data="data-2")), declared("a", taken(role="eval"))))
+        pos = defect(bench, dataset_revision=DATA)
+        assert (touched(bench, pos)["a"].role, touched(bench, pos)["a"].match) == ("train", "other_revision")
+
+    def test_a_source_that_only_a_later_declaration_names_was_taken_from_there_on(self, bench: Bench) -> None:
+        first = bench.append(*told(declared("a", taken(OTHER))))
+        pos = defect(bench)
+        bench.append(*told(declared("a", taken(OTHER), taken())))
+        one = touched(bench, pos)["a"]
+        assert (one.known_at_start, one.pos) == (True, pos + 1)
+        assert touched(bench, OTHER)["a"].pos == first - 1

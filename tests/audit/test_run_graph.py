@@ -61,6 +61,19 @@ def whole_story(bench: Bench) -> None:
     bench.append(*told(declared("b", taken(OTHER), rl_start=ModelRef(name="m", repository="org/m", commit="m1"))))
 
 
+def test_a_source_stands_with_the_declaration_that_names_it_first_also_where_a_later_one_leaves_it_out(
+    bench: Bench,
+) -> None:
+    first = bench.append(*told(declared("a", taken()))) - 1
+    second = bench.append(*told(declared("a", taken(OTHER), taken(data="held-out", role="eval")))) - 1
+    _, edges = traced(bench, "run/a", direction=UP, depth=1)
+    assert {(e.relation, e.to_node): e.positions for e in edges if e.relation != "started_from"} == {
+        ("trained_on", f"source/{SOURCE}"): (first,),
+        ("evaluated_on", f"source/{SOURCE}"): (first,),
+        ("trained_on", f"source/{OTHER}"): (second,),
+    }
+
+
 def test_from_a_source_down_to_the_run_that_began_with_its_model(bench: Bench) -> None:
     whole_story(bench)
     nodes, edges = traced(bench, f"source/{SOURCE}", direction=DOWN)

@@ -83,6 +83,11 @@ def test_what_is_disregarded_or_came_later_is_no_step(bench: Bench) -> None:
     assert [r.step for r in rows(bench, Wanted("a"))] == [1]
 
 
+def test_steps_that_say_they_are_of_another_run_are_none_of_this_one(bench: Bench) -> None:
+    bench.append(*told(declared("a"), steps("a", {1: 0.1})), of(steps("b", {2: 0.2}), "run/a"))
+    assert [(r.step, r.metrics[REWARD]) for r in rows(bench, Wanted("a"))] == [(1, 0.1)]
+
+
 def test_a_run_without_steps_gives_one_page_without_rows(bench: Bench) -> None:
     bench.append(*told(declared("a")))
     asking, wanted = Asked(bench), Wanted("a")

@@ -69,6 +69,14 @@ def test_a_run_declared_again_took_its_source_when_it_was_declared_first(bench: 
     assert [t.pos for t in turns(bench)] == [pos]
 
 
+def test_each_source_was_taken_from_where_it_was_first_named_also_one_that_is_left_out_later(bench: Bench) -> None:
+    bench.append(*told(declared("a", taken())))
+    defect(bench, "d1", OTHER)
+    bench.append(*told(declared("a", taken(OTHER))))
+    left_out, named = defect(bench, "d1"), defect(bench, "d2", OTHER)
+    assert [(t.pos, t.source, t.runs) for t in turns(bench)] == [(left_out, SOURCE, ("a",)), (named, OTHER, ("a",))]
+
+
 def test_at_a_smaller_size_later_turns_are_not_known(bench: Bench) -> None:
     bench.append(*told(declared("a", taken())))
     pos = defect(bench)

@@ -13,6 +13,7 @@ from ledger.core.text import harmless
 from ledger.wire import runs_pb2
 from services.cli import lineage_forms
 from services.cli.output import Output
+from services.cli.run_lists import _affected_cells
 from services.cli.sparklines import NOT_FINITE, extent, sparkline
 from tests.audit.running import OTHER
 from tests.cli.trained import BROKEN, GOOD
@@ -195,3 +196,9 @@ class TestSparkline:
     def test_the_extent_leaves_out_what_is_not_finite(self):
         assert extent([0.2, float("inf"), None, 0.7]) == (0.2, 0.7)
         assert extent([float("nan")]) == (0.0, 0.0)
+
+
+def test_a_source_that_a_run_left_out_later_is_told_as_that():
+    row = runs_pb2.Affected(run=runs_pb2.RunSummary(id="a"), role="train", withdrawn=True)
+    assert _affected_cells(row)[1] == "train, later left out"
+    assert _affected_cells(runs_pb2.Affected(run=row.run, role="train"))[1] == "train"

@@ -231,6 +231,22 @@ def test_a_file_of_facts_is_recorded_once_however_often_it_is_given(run, tmp_pat
     assert run("run", "show", "filed", "--json").json["run"]["summary"]["status"] == "cancelled"
 
 
+def test_steps_are_shown_by_the_keys_that_the_run_declares(run, tmp_path):
+    keys = {"reward": "reward", "entropy": "entropy", "grad_norm": "grad_norm"}
+    metrics = {"reward": 0.625, "entropy": 0.375, "grad_norm": 1.75, "policy/policy_entropy": 9.5}
+    logged = {"run_id": "trl", "attempt": 1, "steps": [{"step": 1, "metrics": metrics}]}
+    facts = [
+        {"type": "run.declared", "payload": _declared("trl", series=keys)},
+        {"type": "steps.logged", "payload": logged},
+    ]
+    file = tmp_path / "facts.json"
+    file.write_text(json.dumps({"about": "a run of TRL", "facts": facts}))
+    run("run", "record", file)
+    told = run("run", "show", "trl", "--steps").out.split("\nSteps\n")[1]
+    assert all(figure in told for figure in ("0.625", "0.375", "1.75"))
+    assert "9.5" not in told
+
+
 def test_a_file_that_says_more_the_second_time_adds_what_is_new(run, tmp_path):
     file = tmp_path / "facts.json"
     file.write_text(json.dumps(FACTS))

@@ -10,9 +10,11 @@ from decimal import Decimal
 
 import pytest
 
-from ledger.client import LedgerError, Recorder, actor
+from ledger.client import LedgerError, Recorder, actor, connect
 from ledger.client.recording import folders, segments
 from ledger.client.testing import FakeLedger
+from ledger.core import strictjson
+from ledger.wire import log_pb2
 
 METRICS = {f"group/metric_{n}": n * 0.37 + 1 for n in range(100)}
 NOWHERE = "127.0.0.1:9"
@@ -338,6 +340,18 @@ def test_an_event_of_another_kind_of_stream_is_refused_here(spool):
     rec.close()
 
 
+@pytest.mark.parametrize("stream", ["source/x", "run", "run/", "ledger", "run/\u00e9", "run/" + "x" * 600])
+def test_the_ledger_for_tests_refuses_a_stream_that_the_real_one_refuses(ledger, stream):
+    payload = strictjson.dumps({"run_id": "r1", "attempt": 1, "ending": "failed"})
+    draft = log_pb2.Draft(id="a", stream=stream, type="attempt.ended", type_version=1, payload=payload)
+    with connect(ledger.address) as connection:
+        answer = connection.log.Append(log_pb2.AppendRequest(drafts=[draft]))
+        assert "stream must be run/<name> for attempt.ended" in answer.receipts[0].refusal.message
+        draft.stream = "run/r1"
+        assert not connection.log.Append(log_pb2.AppendRequest(drafts=[draft])).receipts[0].HasField("refusal")
+    assert [e.stream for e in ledger.events] == ["run/r1"]
+
+
 def test_an_export_and_a_campaign_have_streams_of_their_own(ledger, spool):
     with recorder(ledger.address, spool) as rec:
         rec.record("export.failed", {"export_id": "e1", "stage": "load", "reason": "r"})
@@ -368,7 +382,7 @@ def test_what_the_ledger_refuses_lies_beside_the_spool_and_stops_nothing(spool, 
     assert folders.read(kept.file)["draft"]["payload"]["rule"] == {"id": "trailing-ema"}
     assert ledger.of_type("recording.reported")[0].payload["refused"] == 1
     assert str(spool / "refused") in str(rec.report())
-    assert "refuse a checkpoint.selected" in caplog.text
+    assert "refuse checkpoint.selected" in caplog.text
 
 
 def test_a_request_refused_whole_costs_only_the_draft_that_is_meant(ledger, spool, monkeypatch):

@@ -264,3 +264,15 @@ def test_a_first_attempt_that_begins_with_its_own_checkpoint_is_warned_of(tmp_pa
         rec.start_attempt(resumed_from=resumed)
         assert rec.report().refused == ()
     assert ("give `attempt`" in caplog.text) is warned
+
+
+def test_a_claim_stands_in_the_stream_of_what_it_is_about(ledger, tmp_path):
+    basis = {"kind": "claimed", "note": "a page"}
+    about = [("run", "r1"), ("checkpoint", "r1"), ("model", "e1"), ("export", "e1"), ("campaign", "c1")]
+    with recorder(ledger, tmp_path) as rec:
+        for kind, name in about:
+            claim = {"subject": {"kind": kind, "id": name}, "topic": "benchmark", "statement": "none", "basis": basis}
+            rec.record("claim.recorded", claim)
+        rec.flush(20)
+        streams = [event.stream for event in ledger.of_type("claim.recorded")]
+    assert streams == ["run/r1", "run/r1", "export/e1", "export/e1", "campaign/c1"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 import pytest
@@ -197,6 +198,39 @@ def test_a_disk_that_is_full_drops_whole_frames_only(folder, monkeypatch):
     assert (found.frames, found.torn) == (3, 0)
     assert (spool.tally.dropped, spool.seq) == (1, 4)
     assert folders.read(folder / "epoch.json")["closed"] is True
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["by its writer's reader", "after a crash"])
+def test_half_a_frame_that_cannot_be_cut_off_hides_nothing_that_is_written_after_it(
+    ledger, folder, monkeypatch, is_open
+):
+    spool = Spool(folder, "r1", BY)
+    kind = Kind("checkpoint.save_started", 1, "run/r1", BY)
+    spool.append(kind.halves("a", PAYLOAD, 1))
+    real = os.write
+
+    def fails(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", lambda handle, data: real(handle, data[:10]))
+        patched.setattr(os, "ftruncate", fails)
+        patched.setattr(os, "open", fails)  # nor is there room for another segment yet
+        assert spool.append(kind.halves("b", PAYLOAD, 1)) is None
+        assert spool.append(kind.halves("c", PAYLOAD, 1)) is None
+    assert spool.append(kind.halves("d", PAYLOAD, 1)) == 4
+    assert spool.append(kind.halves("e", PAYLOAD, 1)) == 5
+    assert segments.numbers(folder) == [1, 2]
+    assert segments.tail(segments.path(folder, 1)).torn == 10
+    if is_open:
+        spool.report()
+        spool.close()
+    else:
+        os.close(spool._handle)
+    assert send(ledger, folder).left == 0
+    assert [e.id for e in ledger.of_type("checkpoint.save_started")] == ["a", "d", "e"]
+    (report,) = reports(ledger)
+    assert (report["last_seq"], report["closed"]) == (5, is_open)
 
 
 def test_a_report_that_finds_no_disk_is_left_to_the_next_writer(ledger, folder, monkeypatch):

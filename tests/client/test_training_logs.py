@@ -15,16 +15,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.axes import Axes
 
 from ledger.client.logs import plots, training_logs
 from ledger.client.logs.reading import RunReading
 from ledger.client.logs.report import MAX_ROWS, report
 from ledger.client.logs.statistics import Statistics
-from ledger.client.logs.summary import ENTROPY, summarise
+from ledger.client.logs.summary import summarise
 from ledger.client.logs.tables import TRIALS
 from ledger.client.logs.training_logs import write_logs
 from ledger.core.errors import InvalidInput, LedgerError, Refused
-from ledger.wire import runs_pb2
+from ledger.wire import provenance_pb2, runs_pb2
 from tests.client import made_up_run as made
 
 nan, inf = math.nan, math.inf
@@ -97,7 +98,7 @@ def reading(rows: list[Any] = STEPS, *, events: list[Any] | None = None, disrega
         events
         if events is not None
         else [
-            made.event(101, "steps.logged", {"log_file": "trainer.out"}),
+            made.event(101, "steps.logged", {"run_id": made.RUN, "log_file": "trainer.out"}),
             made.event(50, "engine.sampled", ENGINES),
             made.event(51, "rollouts.summarised", ROLLOUTS),
         ]
@@ -399,6 +400,62 @@ def test_statistics_are_those_of_the_finite_values(values, lost):
     assert math.isclose(taken.spread, statistics.stdev(values), rel_tol=1e-6, abs_tol=1e-3)
 
 
-def test_entropy_is_the_first_column_that_is_told():
+def test_what_another_run_says_in_the_runs_stream_is_not_in_its_logs(folder):
+    others = [
+        made.event(101, "steps.logged", {"run_id": "another", "log_file": "another.out"}),
+        made.event(50, "engine.sampled", ENGINES | {"run_id": "another"}),
+        made.event(51, "rollouts.summarised", ROLLOUTS | {"run_id": "another"}),
+    ]
+    run = reading(events=others)
+    assert (run.log_files(), list(run.samples()), list(run.trials())) == ({}, [], [])
+    written = write_logs(run, folder, plots=False)
+    assert {"vllm_metrics.csv", "trial_stats.csv"} <= set(written.absent)
+
+
+TRL = [
+    step(1, 1, reward=0.25, entropy=0.5, grad_norm=1.5, policy__policy_entropy=9.0),
+    step(1, 2, reward=0.75, entropy=0.4, grad_norm=2.5, policy__policy_entropy=9.0),
+]
+
+
+def of_trl() -> RunReading:
+    """A run whose declaration names the keys that TRL logs under."""
+    run = reading(TRL, events=[])
+    run.dossier.run.reward.metric = "reward"
+    run.dossier.run.declared.series.MergeFrom(
+        provenance_pb2.SeriesKeys(reward="reward", entropy="entropy", grad_norm="grad_norm")
+    )
+    return run
+
+
+def test_a_runs_own_keys_are_told_where_it_declares_them():
+    run = of_trl()
+    summary = summarise(run)
+    assert [(p.reward, p.entropy, p.grad_norm) for p in summary.points] == [(0.25, 0.5, 1.5), (0.75, 0.4, 2.5)]
+    told = report(run, summary).split("## Training Progression")[1]
+    assert "| Reward | EMA | Pass | Entropy | GradNorm |" in told
+    assert "| 1 | 2 | no | 0.75 | - | - | 0.4 | 2.5 |" in told
+
+
+def test_a_runs_own_keys_are_drawn_under_their_names(folder, monkeypatch):
+    drawn, real = [], Axes.plot
+
+    def plot(axes, steps, values, **look):
+        drawn.append((look["label"], list(steps), list(values)))
+        return real(axes, steps, values, **look)
+
+    monkeypatch.setattr(Axes, "plot", plot)
+    summary = summarise(of_trl())
+    marks = plots.Marks((1,), (), ())
+    folder.mkdir()
+    assert plots.plot_reward(folder / "reward.png", made.RUN, summary, marks)
+    assert plots.plot_entropy(folder / "entropy.png", made.RUN, summary, marks)
+    assert drawn == [("reward", [1, 2], [0.25, 0.75]), ("entropy", [1, 2], [0.5, 0.4])]
+
+
+def test_a_run_that_names_no_keys_is_read_by_those_of_skyrl():
     run = reading()
-    assert summarise(run).points[0].entropy == STEPS[0].metrics[ENTROPY]
+    run.dossier.run.reward.ClearField("metric")
+    run.dossier.run.declared.ClearField("series")
+    points = summarise(run).points
+    assert (points[0].reward, points[0].entropy, points[0].grad_norm) == (0.25, 0.5, None)

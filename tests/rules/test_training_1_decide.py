@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from ledger.rules.training_1.verifying import REQUIRED
+
 from .training_1_stories import CLAIMED, EXPORT, Story, selection, sha
 
 FALLING_LATE = [0.5, 0.6, 0.7, 0.8, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4]
@@ -172,12 +174,12 @@ NUMBERS = {
     "tensors_in_shards": 7,
     "parameter_count": 500,
 }
+CHECKS = [{"name": name, "outcome": "passed"} for name in sorted(REQUIRED)]
 FILES = [{"path": "model-00001-of-00002.safetensors", "sha256": sha("one")}]
 
 
 def verification(numbers: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
-    checks = [{"name": "weight_map_complete", "outcome": "passed"}]
-    return {"numbers": {**NUMBERS, **(numbers or {})}, "checks": checks, **fields}
+    return {"numbers": {**NUMBERS, **(numbers or {})}, "checks": CHECKS, **fields}
 
 
 def exported(**fields: Any) -> Story:
@@ -216,12 +218,29 @@ class TestTheVerification:
                 "/checks/0",
                 "was not made",
             ),
-            (verification(checks=[{"name": "shapes", "outcome": "not_checked"}]), "/checks", "no check passed"),
+            (
+                verification(checks=[{"name": "shapes", "outcome": "not_checked"}], basis=CLAIMED),
+                "/checks",
+                "no check passed",
+            ),
         ],
     )
     def test_one_that_does_not_add_up_is_refused(self, payload, place, words):
         found = {p.place: p.message for p in exported().against("export.verified", payload)}
         assert words in found[place]
+
+    @pytest.mark.parametrize("name", sorted(REQUIRED))
+    def test_one_that_leaves_out_a_required_check_is_refused_and_told_which(self, name):
+        left = [check for check in CHECKS if check["name"] != name]
+        (problem,) = exported().against("export.verified", verification(checks=left))
+        assert (problem.place, problem.message) == (
+            "/checks",
+            f"required checks were left out, and nothing is verified without them: {name}",
+        )
+
+    def test_one_that_was_only_told_may_name_fewer_checks(self):
+        payload = verification(checks=CHECKS[:1], basis=CLAIMED)
+        assert exported().against("export.verified", payload) == []
 
     @pytest.mark.parametrize(
         ("field", "value", "place"),

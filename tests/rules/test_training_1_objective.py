@@ -234,7 +234,17 @@ class TestClaims:
         story = Story().declared(basis=CLAIMED)
         story.saved(15, attempt=None, basis=CLAIMED)
         story.add("checkpoint.selected", selection(15, ema=0.8639, basis=CLAIMED))
-        assert claim(story, "selection.ema", number=0.8639) == ("not_checkable", None)
+        at = story.dossier()["selections"][0]["pos"]
+        for number, names in ((0.8639, "the same"), (0.9, "0.8639")):
+            words = f"the selection at position {at} names {names}, and is itself claimed"
+            assert claim(story, "selection.ema", number=number) == ("not_checkable", words)
+        assert claim(story, "selection.reward", number=0.8418) == ("not_checkable", None)
+
+    def test_a_selection_that_was_recorded_as_it_was_made_is_evidence_of_its_number(self):
+        story = Story().declared()
+        story.saved(15)
+        at = story.add("checkpoint.selected", selection(15, ema=0.8639))
+        assert claim(story, "selection.ema", number=0.8639) == ("agrees", f"the selection at {at} records 0.8639")
 
     def test_an_ending_is_held_against_the_one_that_is_recorded(self):
         story = Story().declared()

@@ -205,6 +205,7 @@ class TestWhatLineageNeeds:
                 "verifier_revision": None,
                 "role": "train",
                 "pos": 11,
+                "withdrawn": False,
             }
         ]
         assert (state["declared_pos"], state["selection_pos"], state["ended_pos"]) == (11, chosen, None)
@@ -233,6 +234,33 @@ class TestWhatLineageNeeds:
             ("mirror/words", "2" * 40, first),
             ("example/sums", None, second),
         ]
+
+    def test_what_only_an_earlier_declaration_names_stays_and_is_marked(self):
+        story = Story().declared()
+        words = {"atlas_id": "Example:words", "dataset_id": "example/words"}
+        again = story.add("run.declared", {"rl_start": None, "sources": [{**words, "dataset_revision": "2" * 40}]})
+        story.add("run.declared", {"rl_start": None, "sources": [{**words, "atlas_id": "Example:more"}]})
+        assert [(s["atlas_id"], s["dataset_revision"], s["pos"], s["withdrawn"]) for s in story.shown()["sources"]] == [
+            ("Example:more", None, again + 1, False),
+            ("Example:words", "2" * 40, 11, True),
+            ("Example:words", "1" * 40, 11, True),
+        ]
+        assert story.shown()["summary"]["sources"] == ["Example:more"]
+
+    def test_a_source_that_a_later_declaration_only_says_more_of_is_not_withdrawn(self):
+        story = Story()
+        known: dict[str, Any] = {"atlas_id": None, "dataset_id": "example/words"}
+        for more in ({}, {"atlas_id": "Example:words"}, {"dataset_revision": "1" * 40}, {"verifier_revision": "v1"}):
+            known |= more
+            story.add("run.declared", {"rl_start": None, "sources": [known]})
+        assert [(s["verifier_revision"], s["withdrawn"]) for s in story.shown()["sources"]] == [("v1", False)]
+
+    def test_a_source_that_is_later_only_evaluated_on_stays_as_one_trained_on(self):
+        story = Story().declared()
+        evaluated = {**story.shown()["sources"][0], "role": "eval"}
+        source = {name: evaluated[name] for name in ("atlas_id", "dataset_id", "dataset_revision", "role")}
+        story.add("run.declared", {"rl_start": None, "sources": [source]})
+        assert [(s["role"], s["withdrawn"]) for s in story.shown()["sources"]] == [("eval", False), ("train", True)]
 
     def test_of_many_checkpoints_the_latest_and_those_in_use_are_told(self):
         story = Story().declared()

@@ -26,7 +26,10 @@ NUMBERS = {
     "tensors_in_index": 4,
     "tensors_in_shards": 4,
 }
-CHECKS = [{"name": "weight_map_complete", "outcome": "passed"}]
+CHECKS = [
+    {"name": name, "outcome": "passed"}
+    for name in ("index_parses", "shards_present", "weight_map_complete", "total_size", "not_truncated")
+]
 
 
 def trained(run: str, last: int = 20, best: int = 15) -> Iterator[provenance_pb2.Fact]:

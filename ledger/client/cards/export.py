@@ -92,9 +92,9 @@ def _files(done: provenance_pb2.ExportCompleted) -> str:
     parts = []
     if known(done, "digest"):
         parts.append(f"digest {code(done.digest)}")
-    for name, what in (("shard_count", "shards"), ("tensor_count", "tensors"), ("parameter_count", "parameters")):
+    for name, what in (("shard_count", "shard"), ("tensor_count", "tensor"), ("parameter_count", "parameter")):
         if (count := known(done, name)) is not None:
-            parts.append(f"{count:,} {what}")
+            parts.append(counted(count, what))
     if (size := known(done, "total_size")) is not None:
         parts.append(f"{size:,} bytes of tensors")
     if done.dtypes:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from ledger.client.cards.text import Said, derived, said
 from ledger.client.reader import Reader
 from ledger.client.runs import Coordinates, Runs
+from ledger.client.series_keys import keys_of
 from ledger.wire import audit_pb2, runs_pb2
-
-REWARD: Final = "reward/avg_raw_reward"
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ def record_of(
     """
     dossier = runs.run(run_id, at)
     size = dossier.coordinates.size
-    pages = runs.steps(run_id, audit_pb2.Coordinates(size=size), keys=[dossier.run.reward.metric or REWARD])
+    pages = runs.steps(run_id, audit_pb2.Coordinates(size=size), keys=[keys_of(dossier.run).reward])
     reports = reader.events(to_size=size, streams=[f"run/{run_id}"], types=["recording.reported"], headers_only=True)
     return Record(
         dossier=dossier,

@@ -205,7 +205,7 @@ def _reward(record: Record) -> Parts:
         parts.append(f"highest {number(reward.max)}{at}")
     if reward.HasField("last_ema"):
         parts.append(f"trailing EMA (alpha {number(reward.alpha)}) at the last step {number(reward.last_ema)}")
-    parts.append(f"{reward.not_finite:,} not finite")
+    parts.append(f"{counted(reward.not_finite, 'value')} of all metrics not finite")
     highest = record.series.at(reward.max_step) if reward.HasField("max_step") else None
     yield record.derived(", ".join(parts), *record.series.ends, highest)
     if reward.HasField("entropy_first") and reward.HasField("entropy_last"):

@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from ledger.client.logs.summary import ENTROPY, Point, Summary
+from ledger.client.logs.summary import Point, Summary
 from ledger.core.errors import LedgerError
 from ledger.wire import runs_pb2
 
@@ -69,14 +69,14 @@ def require() -> None:
 
 def plot_reward(path: Path, run_id: str, summary: Summary, marks: Marks) -> bool:
     """Reward and its trailing EMA; False if neither was ever logged."""
-    reward = Curve(summary.reward_key, "tab:blue", _series(summary.points, [p.reward for p in summary.points]))
+    reward = Curve(summary.keys.reward, "tab:blue", _series(summary.points, [p.reward for p in summary.points]))
     ema = Curve("trailing EMA", "tab:orange", _series(summary.points, [p.ema for p in summary.points]))
     return _plot(path, f"Reward of {run_id}", [reward, ema], marks)
 
 
 def plot_entropy(path: Path, run_id: str, summary: Summary, marks: Marks) -> bool:
     """Policy entropy; False if it was never logged."""
-    entropy = Curve(ENTROPY, "tab:green", _series(summary.points, [p.entropy for p in summary.points]))
+    entropy = Curve(summary.keys.entropy, "tab:green", _series(summary.points, [p.entropy for p in summary.points]))
     return _plot(path, f"Policy entropy of {run_id}", [entropy], marks)
 
 

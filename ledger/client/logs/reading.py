@@ -60,13 +60,14 @@ class RunReading:
             yield from payload.get("trials", ())
 
     def _payloads(self, type_: str, holding: bytes = b"") -> Iterator[tuple[int, dict[str, Any]]]:
-        """What events of the type say whose payload holds these bytes, as far as it was not redacted."""
+        """What events of the type say of this run whose payload holds these bytes, as far as it was not redacted."""
         for event in self.reader.events(to_size=self.size, streams=[f"run/{self.id}"], types=[type_]):
             if not event.HasField("payload") or holding not in event.payload:
                 continue
             if (event.pos, _id(event)) not in self.disregarded:
                 payload = strictjson.parse(event.payload)
-                if isinstance(payload, dict):
+                # The rules leave out what another run's events say in this run's stream; so do its logs.
+                if isinstance(payload, dict) and payload.get("run_id") == self.id:
                     yield event.pos, payload
 
 

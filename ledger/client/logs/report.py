@@ -78,13 +78,15 @@ def _numbers(found: Statistics) -> list[float | None]:
 def _progression(summary: Summary) -> Iterable[str]:
     if not summary.points:
         return ["None recorded."]
-    columns = ("Attempt", "Step", "Abandoned", "Reward", "EMA", "Pass", *(title for title, _ in TOLD))
+    judged = ("Reward", "EMA", "Pass", "Entropy", "GradNorm")
+    columns = ("Attempt", "Step", "Abandoned", *judged, *(title for title, _ in TOLD))
     return _table(columns, map(_told, _some(summary.points)))
 
 
 def _told(point: Point) -> list[str | float | None]:
     abandoned = "yes" if point.abandoned else "no"
-    return [point.attempt, point.step, abandoned, point.reward, point.ema, point.passed, *point.told]
+    judged = (point.reward, point.ema, point.passed, point.entropy, point.grad_norm)
+    return [point.attempt, point.step, abandoned, *judged, *point.told]
 
 
 def _some(points: Sequence[Point]) -> list[Point]:

@@ -12,20 +12,18 @@ from typing import Any, Final, NamedTuple
 from ledger.client.logs.reading import RunReading, metric, metrics
 from ledger.client.logs.statistics import ByKey
 from ledger.client.logs.tables import TRIALS
+from ledger.client.series_keys import keys_of
+from ledger.rules.training_1.keys import Keys
 from ledger.wire import runs_pb2
 
-ENTROPY: Final = "policy/policy_entropy"
-GRAD_NORM: Final = "policy/raw_grad_norm"
 STEP_TIME: Final = "timing/step"
 TOLD: Final = (
-    ("Entropy", ENTROPY),
-    ("GradNorm", GRAD_NORM),
     ("PPOClip", "policy/ppo_clip_ratio"),
     ("PolicyLoss", "policy/policy_loss"),
     ("logRatio_mean", "policy/log_ratio_abs_mean"),
     ("Step Time", STEP_TIME),
 )
-"""What the progression tells beside reward and EMA."""
+"""What the progression tells beside what a run declares the keys of."""
 _PASS: Final = "reward/avg_pass_at_"  # noqa: S105  # a metric, not a password
 
 
@@ -38,18 +36,17 @@ class Point(NamedTuple):
     reward: float | None
     ema: float | None
     passed: float | None
+    entropy: float | None
+    grad_norm: float | None
     told: tuple[float | None, ...]
-
-    @property
-    def entropy(self) -> float | None:
-        return self.told[0]
 
 
 @dataclass
 class Summary:
     """What the report and the plots say."""
 
-    reward_key: str
+    keys: Keys
+    """Where the run's reward, entropy and gradient norm are read."""
     steps: ByKey = field(default_factory=ByKey)
     points: list[Point] = field(default_factory=list)
     engines: ByKey = field(default_factory=ByKey)
@@ -67,7 +64,7 @@ class Summary:
 
 def summarise(run: RunReading) -> Summary:
     """Reads everything once."""
-    summary = Summary(run.dossier.run.reward.metric or "reward/avg_raw_reward")
+    summary = Summary(keys_of(run.dossier.run))
     for row in run.steps():
         _take_step(summary, row)
     for event, sample in run.samples():
@@ -91,9 +88,11 @@ def _take_step(summary: Summary, row: runs_pb2.StepRow) -> None:
             attempt=row.attempt,
             step=row.step,
             abandoned=row.abandoned,
-            reward=held.get(summary.reward_key),
+            reward=held.get(summary.keys.reward),
             ema=row.ema if row.HasField("ema") else None,
             passed=held[passes[0]] if passes else None,
+            entropy=held.get(summary.keys.entropy),
+            grad_norm=held.get(summary.keys.grad_norm),
             told=tuple(held.get(key) for _, key in TOLD),
         )
     )

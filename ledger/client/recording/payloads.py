@@ -31,6 +31,8 @@ from ledger.events.registry import EventType
 MAX_PAYLOAD: Final = 1 << 20
 MAX_KEY: Final = 512
 _DEPTH: Final = 60
+_OF_A_CHECKPOINT: Final = frozenset({"checkpoint.selected", "checkpoint.deleted"})
+"""Their attempt is the one that saved the checkpoint, which need not be the one that speaks."""
 _PLAIN: Final = frozenset({float, int})
 """Numbers as JSON has them; a truth value is none, though Python says it is an int."""
 
@@ -105,6 +107,13 @@ def finite_or_name(value: float) -> float | str:
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def filled(kind: EventType, plain: Any, own: Mapping[str, Any]) -> Any:
+    """With the run and the attempt, first, where the type has them."""
+    fields = kind.model.model_fields.keys() - ({"attempt"} if kind.type in _OF_A_CHECKPOINT else set())
+    known = {name: value for name, value in own.items() if name in fields}
+    return {**known, **plain} if isinstance(plain, dict) else plain
 
 
 def payload(kind: EventType, value: Any) -> bytes:

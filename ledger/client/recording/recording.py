@@ -48,8 +48,6 @@ from ledger.wire import log_pb2
 
 METRICS: Final = frozenset({"steps.logged", "engine.sampled"})
 """What a full spool drops."""
-_OF_A_CHECKPOINT: Final = frozenset({"checkpoint.selected", "checkpoint.deleted"})
-"""Their attempt is the one that saved the checkpoint, which need not be the one that speaks."""
 CLOSE_SECONDS: Final = 10.0
 T = TypeVar("T")
 _LOG: Final = logging.getLogger("ledger.client.recording")
@@ -173,7 +171,7 @@ class Recording:
         plain: Any = None
         try:
             kind = self._types.get(type) or self._type(type)
-            plain = self._filled(kind, self._cleaned(cleaner, payload))
+            plain = payloads.filled(kind, self._cleaned(cleaner, payload), self._own())
             data = payloads.payload(kind, plain)
             where = stream or streams.stream_of(kind, self.run, plain)
             steps = payloads.metric_steps(type, plain) if type in METRICS else ()
@@ -277,7 +275,7 @@ class Recording:
         if kept:
             return id_
         if spool.is_reported:
-            self._warn("LATE", f"a {kind.type} was recorded while the recorder closed: it is not kept")
+            self._warn("LATE", f"{kind.type} was recorded while the recorder closed: it is not kept")
         else:
             self._warn("FULL", f"the spool {spool.folder} is full or its disk fails: events are dropped and counted")
         return None
@@ -299,12 +297,6 @@ class Recording:
         finally:
             self._spool.tally.redact(cleaner.found)
 
-    def _filled(self, kind: EventType, plain: Any) -> Any:
-        """With the run and the attempt, first, where the type has them."""
-        fields = kind.model.model_fields.keys() - ({"attempt"} if kind.type in _OF_A_CHECKPOINT else set())
-        own = {name: value for name, value in self._own().items() if name in fields}
-        return {**own, **plain} if isinstance(plain, dict) else plain
-
     def _own(self) -> dict[str, Any]:
         return {"run_id": self.run, "attempt": self.attempt}
 
@@ -323,7 +315,7 @@ class Recording:
     def _refuse(self, type_: str, plain: Any, error: Exception) -> None:
         """Keeps what could not be recorded. Whatever goes wrong here too is left at a warning."""
         known = error if isinstance(error, LedgerError) else refusals.unforeseen(type_, error)
-        self._warn(known.reason, f"a {type_} is not recorded: {known.message} [{known.reason}]")
+        self._warn(known.reason, f"{type_} is not recorded: {known.message} [{known.reason}]")
         try:
             assert self._spool is not None
             self._spool.skip()
@@ -336,7 +328,7 @@ class Recording:
         if producer.epoch == self._spool.epoch:
             self._spool.tally.refuse()
         self._refused.append(refused)
-        self._warn(refused.reason, f"the ledger refused a {refused.type}: {refused.message} (kept in {refused.file})")
+        self._warn(refused.reason, f"the ledger refused {refused.type}: {refused.message} (kept in {refused.file})")
 
     def _warn(self, reason: str, text: str) -> None:
         if reason not in self._warned:

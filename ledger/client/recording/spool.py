@@ -64,6 +64,7 @@ class Spool:
         self._held = folders.bytes_held(folder)
         self._looked = 0.0
         self._segment = recovered.next_segment
+        self._is_torn = False  # the segment ends with half a frame
         self._left: list[int] = []  # handles of segments that were left, to be made durable and closed
         folders.write(folder / "epoch.json", self._state(closed=False), durable=True)
         self._handle, self._offset = segments.create(folder, self._segment), 0
@@ -150,14 +151,16 @@ class Spool:
 
     def _write(self, framed: bytes) -> bool:
         try:
-            if self._offset >= self._segment_bytes:
+            if self._is_torn or self._offset >= self._segment_bytes:
                 self._next_segment()
             written = os.write(self._handle, framed)
+            if written < len(framed):
+                # The disk is full. Half a frame would hide what is written after it in this segment.
+                self._is_torn = True
+                os.ftruncate(self._handle, self._offset)
+                self._is_torn = False
+                return False
         except OSError:
-            return False
-        if written < len(framed):
-            # The disk is full. Half a frame would hide what is written after it.
-            os.ftruncate(self._handle, self._offset)
             return False
         self._offset += written
         self._end = Place(self._segment, self._offset)
@@ -168,7 +171,7 @@ class Spool:
     def _next_segment(self) -> None:
         handle = segments.create(self.folder, self._segment + 1)
         self._left.append(self._handle)
-        self._handle, self._offset, self._segment = handle, 0, self._segment + 1
+        self._handle, self._offset, self._segment, self._is_torn = handle, 0, self._segment + 1, False
 
     def _state(self, *, closed: bool) -> dict[str, Any]:
         return {"epoch": self.epoch, "closed": closed, "seq": self.seq, "tally": self.tally.as_dict()}

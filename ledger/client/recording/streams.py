@@ -8,7 +8,9 @@ from ledger.client.drafts import Actor
 from ledger.core.errors import InvalidInput
 from ledger.core.text import is_header_text
 from ledger.events.registry import EventType
+from ledger.events.streams import kind_of_claim
 
+_CLAIM: Final = "claim.recorded"
 _IDS: Final = {"export": "export_id", "campaign": "campaign_id"}
 """Kinds of stream that a payload names, and the field that does."""
 
@@ -19,13 +21,22 @@ def stream_of(kind: EventType, run: str, plain: Any) -> str:
     Raises:
         InvalidInput: if it is neither.
     """
+    if kind.type == _CLAIM:
+        return _of_claim(run, plain.get("subject"))
     if "run" in kind.streams:
         return f"run/{run}"
     family = kind.streams[0]
     named = plain.get(_IDS.get(family, ""))
     if not isinstance(named, str):
-        raise InvalidInput(f"a {kind.type} belongs to no run", remedy="Name its stream: record(..., stream='KIND/ID').")
+        raise InvalidInput(f"{kind.type} belongs to no run", remedy="Name its stream: record(..., stream='KIND/ID').")
     return f"{family}/{named}"
+
+
+def _of_claim(run: str, subject: Any) -> str:
+    """A claim stands with what it is about; a subject that is none is for the vocabulary to refuse."""
+    about, name = (subject.get("kind"), subject.get("id")) if isinstance(subject, dict) else (None, None)
+    kind = kind_of_claim(about) if isinstance(about, str) else "run"
+    return f"{kind}/{name}" if kind != "run" and isinstance(name, str) else f"run/{run}"
 
 
 def check(kind: EventType, stream: str) -> None:

@@ -103,7 +103,8 @@ def _configurations(life: Life) -> Iterator[Flag]:
         said = drift.said
         changed = len(said.changes) + said.changes_left_out
         named = ", ".join(change.path for change in said.changes[:3])
-        message = f"in attempt {said.attempt} {changed} settings of the configuration changed: {named}"
+        settings = "1 setting" if changed == 1 else f"{changed} settings"
+        message = f"in attempt {said.attempt} {settings} of the configuration changed: {named}"
         yield Flag("CONFIG_DRIFTED", message, (drift.pos,))
 
 

@@ -26,9 +26,9 @@ RATIO_TOLERANCE: Final = 0.1
 
 
 class Against(NamedTuple):
-    """What a claim is held against: whether it agrees, and the words for what is known."""
+    """What a claim is held against: whether it agrees, None where that cannot tell, and the words for what is known."""
 
-    agrees: bool
+    agrees: bool | None
     words: str
 
 
@@ -54,8 +54,11 @@ def _written(
     found = _absence(fact, all_claims) if fact.said.absent else known(fact.said)
     claim: dict[str, Any] = {"pos": fact.pos, "claim": plain(fact.body), "standing": "not_checkable"}
     if found is not None:
-        claim |= {"standing": "agrees" if found.agrees else "contradicts", "against": found.words}
+        claim |= {"standing": _STANDINGS[found.agrees], "against": found.words}
     return claim
+
+
+_STANDINGS: Final = {True: "agrees", False: "contradicts", None: "not_checkable"}
 
 
 def _absence(fact: Fact[ClaimRecorded], all_claims: tuple[Fact[ClaimRecorded], ...]) -> Against | None:
@@ -86,10 +89,13 @@ def _selection(attribute: str, words: str) -> Callable[[Run, ClaimRecorded], Aga
                 _near(number, computed), f"the {words} at step {last.said.step} is computed as {computed:.4f}"
             )
         recorded = measured(getattr(last.said, attribute))
-        # Told twice by the same page, a number is no evidence of itself.
-        if recorded is None or last.said.basis is not None:
+        if recorded is None:
             return None
-        return Against(_near(number, recorded), f"the selection at {last.pos} records {recorded:.4f}")
+        if last.said.basis is None:
+            return Against(_near(number, recorded), f"the selection at {last.pos} records {recorded:.4f}")
+        # Told twice, by a page or by two of them, a number is no evidence of itself.
+        same = "the same" if _near(number, recorded) else f"{recorded:.4f}"
+        return Against(None, f"the selection at position {last.pos} names {same}, and is itself {last.said.basis.kind}")
 
     return held
 

@@ -43,7 +43,7 @@ def _run(life: Life) -> dict[str, Any]:
         "first_declared_pos": life.declared[0].pos if declared else None,
         "selection_pos": life.selections[-1].pos if life.selections else None,
         "ended_pos": life.run_ends[-1].pos if life.run_ends else None,
-        "sources": [_source(source, _named_first(life, source)) for source in said.sources] if said else [],
+        "sources": _sources(life),
         "rl_start": _fields(said.rl_start) if said and said.rl_start else None,
         "root_architecture": plain(declared.body).get("root_architecture") if declared else None,
         "resumed_from_runs": _other_runs(life),
@@ -55,7 +55,37 @@ def _run(life: Life) -> dict[str, Any]:
     }
 
 
-def _source(source: reading.ConsumedSource, pos: int) -> dict[str, Any]:
+def _sources(life: Life) -> list[dict[str, Any]]:
+    """Those of the last declaration, then what only earlier ones name.
+
+    What a run was declared on once it may have been trained on: no later declaration takes that back.
+    """
+    if not life.declared:
+        return []
+    last = list(life.declared[-1].said.sources)
+    earlier = dict.fromkeys(source for fact in reversed(life.declared[:-1]) for source in fact.said.sources)
+    withdrawn: list[reading.ConsumedSource] = []
+    for source in earlier:
+        if not any(_says_as_much(later, source) for later in (*last, *withdrawn)):
+            withdrawn.append(source)
+    first = _first_named(life)
+    return [
+        *(_source(source, first[_name(source)], withdrawn=False) for source in last),
+        *(_source(source, first[_name(source)], withdrawn=True) for source in withdrawn),
+    ]
+
+
+def _says_as_much(later: reading.ConsumedSource, source: reading.ConsumedSource) -> bool:
+    """Whether it is the same source, taken for the same, with nothing known of it changed: only more may be known."""
+    pairs = (
+        (source.atlas_id or source.dataset_id, later.atlas_id if source.atlas_id else later.dataset_id),
+        (source.dataset_revision, later.dataset_revision),
+        (source.verifier_revision, later.verifier_revision),
+    )
+    return source.role == later.role and all(known is None or known == now for known, now in pairs)
+
+
+def _source(source: reading.ConsumedSource, pos: int, *, withdrawn: bool) -> dict[str, Any]:
     return {
         "atlas_id": source.atlas_id,
         "dataset_id": source.dataset_id,
@@ -63,13 +93,17 @@ def _source(source: reading.ConsumedSource, pos: int) -> dict[str, Any]:
         "verifier_revision": source.verifier_revision,
         "role": source.role,
         "pos": pos,
+        "withdrawn": withdrawn,
     }
 
 
-def _named_first(life: Life, source: reading.ConsumedSource) -> int:
-    """The position of the first declaration that names the source, at whatever revision."""
-    name = _name(source)
-    return next(fact.pos for fact in life.declared if any(_name(one) == name for one in fact.said.sources))
+def _first_named(life: Life) -> dict[str, int]:
+    """By source the position of the first declaration that names it, at whatever revision."""
+    first: dict[str, int] = {}
+    for fact in life.declared:
+        for source in fact.said.sources:
+            first.setdefault(_name(source), fact.pos)
+    return first
 
 
 def _name(source: reading.ConsumedSource) -> str:

@@ -1,6 +1,7 @@
 """What stands against a verification: each number that does not add up, each difference from what was completed.
 
 "Verified" is said only of what was checked: a check that failed refuses it, and a required one that was not made too.
+What is recorded as it happens names every required check; a card or an import may have kept fewer.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from ledger.rules.training_1 import export_reading
 from ledger.rules.training_1.model import Export, Fact, Facts
 
 REQUIRED: Final = frozenset({"index_parses", "shards_present", "weight_map_complete", "total_size", "not_truncated"})
-"""Checks by these names cannot be named and left out: without them nothing says that the files are whole."""
+"""Without the checks by these names nothing says that the files are whole."""
 
 MOST_NAMED: Final = 5
 
 
 def against_verification(said: export_reading.ExportVerified, facts: Facts) -> Iterator[Problem]:
     yield from _numbers(said.numbers)
-    yield from _checks(said.checks)
+    yield from _checks(said)
     yield from _of_what(said, facts.export)
 
 
@@ -51,8 +52,8 @@ def _few(names: tuple[str, ...]) -> str:
     return ", ".join(names[:MOST_NAMED]) + more
 
 
-def _checks(checks: tuple[export_reading.Check, ...]) -> Iterator[Problem]:
-    for place, check in enumerate(checks):
+def _checks(said: export_reading.ExportVerified) -> Iterator[Problem]:
+    for place, check in enumerate(said.checks):
         if check.outcome == "failed":
             where = "".join(f", {what}" for what in (check.tensor, check.file, check.detail) if what)
             yield Problem(f"/checks/{place}", f"the check {check.name} failed{where}")
@@ -60,7 +61,11 @@ def _checks(checks: tuple[export_reading.Check, ...]) -> Iterator[Problem]:
             yield Problem(
                 f"/checks/{place}", f"the check {check.name} was not made, and nothing is verified without it"
             )
-    if not any(check.outcome == "passed" for check in checks):
+    left_out = REQUIRED - {check.name for check in said.checks}
+    if said.basis is None and left_out:
+        message = f"required checks were left out, and nothing is verified without them: {', '.join(sorted(left_out))}"
+        yield Problem("/checks", message)
+    elif not any(check.outcome == "passed" for check in said.checks):
         yield Problem("/checks", "no check passed")
 
 

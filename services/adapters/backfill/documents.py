@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, cast
@@ -45,21 +46,26 @@ class Document:
         Raises:
             InvalidInput: reason INVALID_FILE, if the file cannot be read to its end.
         """
+        with self.open() as file:
+            while line := file.readline(MAX_LINE):
+                yield line
+                while len(line) == MAX_LINE and not line.endswith(b"\n"):
+                    line = file.readline(MAX_LINE)
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """The bytes, unpacked, to be read within the block.
+
+        Raises:
+            InvalidInput: reason INVALID_FILE, if they cannot be read as far as the block reads them.
+        """
         try:
-            with self.open() as file:
-                while line := file.readline(MAX_LINE):
-                    yield line
-                    while len(line) == MAX_LINE and not line.endswith(b"\n"):
-                        line = file.readline(MAX_LINE)
+            with cast("IO[bytes]", gzip.open(self.path, "rb")) if self.packed else self.path.open("rb") as file:
+                yield file
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise _damaged(self.path, error) from None
         except OSError as error:
             raise faults.unreadable(self.path, error) from None
-        except (EOFError, zlib.error) as error:
-            raise _damaged(self.path, error) from None
-
-    def open(self) -> IO[bytes]:
-        if self.packed:
-            return cast("IO[bytes]", gzip.open(self.path, "rb"))
-        return self.path.open("rb")
 
 
 def read_document(path: Path, media_type: str | None = None) -> Document:

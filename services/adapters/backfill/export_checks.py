@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from ledger.client.cards.text import counted
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.events.exports import Check, IndexNumbers
 from services.adapters.backfill.documents import harmless_name
@@ -127,7 +128,7 @@ def _read_index(path: Path, checked: Checked) -> None:
         fault = "the index names a file outside the folder"
     if fault is None and not checked.index:
         fault = "the index names no tensor"
-    _note(checked, "index_parses", fault, f"{len(checked.index or {}):,} tensors", file=INDEX)
+    _note(checked, "index_parses", fault, counted(len(checked.index or {}), "tensor"), file=INDEX)
 
 
 def _index(said: Any) -> tuple[dict[str, str], int | None]:
@@ -161,12 +162,17 @@ def _check_files(paths: Iterable[Path], index: dict[str, str], checked: Checked)
     numbered = _count_in_names(there)
     fault = file = None
     if missing := sorted(named - there):
-        fault, file = f"{len(missing)} files of the index are not there", missing[0]
+        fault, file = f"{_are(len(missing), 'file')} not there that the index names", missing[0]
     elif extra := sorted(there - named):
-        fault, file = f"{len(extra)} shards are there that the index does not name", extra[0]
+        fault, file = f"{_are(len(extra), 'shard')} there that the index does not name", extra[0]
     elif numbered is not None and numbered != len(there):
-        fault = f"the names say {numbered} shards, and {len(there)} are there"
-    _note(checked, "shards_present", fault, f"{len(there)} shards", file=file)
+        fault = f"the names say {counted(numbered, 'shard')}, and {_are(len(there), 'file')} there"
+    _note(checked, "shards_present", fault, counted(len(there), "shard"), file=file)
+
+
+def _are(count: int, noun: str) -> str:
+    """1 shard is, 2 shards are."""
+    return f"{counted(count, noun)} {'is' if count == 1 else 'are'}"
 
 
 def _count_in_names(names: Iterable[str]) -> int | None:
@@ -182,11 +188,11 @@ def _check_tensors(index: dict[str, str], checked: Checked) -> None:
     fault = tensor = file = None
     if checked.ghosts:
         tensor = checked.ghosts[0]
-        fault, file = f"{len(checked.ghosts)} tensors of the index are not in the file that it names", index[tensor]
+        fault, file = f"{_are(len(checked.ghosts), 'tensor')} not in the file that the index names", index[tensor]
     elif checked.unlisted:
         tensor = checked.unlisted[0]
-        fault, file = f"{len(checked.unlisted)} tensors are in shards and not in the index", held[tensor]
-    detail = f"{len(index):,} tensors in the index, {checked.tensor_count:,} in the shards"
+        fault, file = f"{_are(len(checked.unlisted), 'tensor')} in shards and not in the index", held[tensor]
+    detail = f"{counted(len(index), 'tensor')} in the index, {checked.tensor_count:,} in the shards"
     _note(checked, "weight_map_complete", fault, detail, tensor=tensor, file=file)
 
 
@@ -207,14 +213,14 @@ def _check_whole(unread: list[tuple[str, str]], checked: Checked) -> None:
         file, fault = unread[0]
     elif cut:
         file = cut[0].name
-        fault = f"{len(cut)} shards have another size than their header says: {cut[0].file_size:,} bytes of "
+        fault = f"{_are(len(cut), 'shard')} of another size than the header says: {cut[0].file_size:,} bytes of "
         fault += f"{cut[0].data_end:,}"
-    _note(checked, "not_truncated", fault, f"{len(checked.shards)} headers read", file=file)
+    _note(checked, "not_truncated", fault, f"{counted(len(checked.shards), 'header')} read", file=file)
 
 
 def _check_parameters(checked: Checked) -> None:
     count = checked.parameter_count
-    _note(checked, "parameter_count", None if count else "the shards hold no parameters", f"{count:,} parameters")
+    _note(checked, "parameter_count", None if count else "the shards hold no parameters", counted(count, "parameter"))
 
 
 def _note(

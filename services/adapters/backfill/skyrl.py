@@ -15,6 +15,7 @@ from datetime import tzinfo
 from pathlib import Path
 from typing import Final
 
+from ledger.client.cards.text import counted
 from ledger.client.drafts import Actor
 from ledger.core.errors import InvalidInput, Problem
 from ledger.events.runs import AttemptStarted, Basis, ConfigRecorded, RedactionCount, ResumedFrom
@@ -137,9 +138,9 @@ class _Importer:
         account = self._account
         found = account.rows or self.book.counts["eval.logged"]
         if not found and lines >= LONG:
-            raise no_rows(account, f"{lines:,} lines in {len(account.documents)} files")
+            raise no_rows(account, f"{lines:,} lines in {counted(len(account.documents), 'file')}")
         if not found:
-            account.note(f"The logs hold no step: they have {lines:,} lines.")
+            account.note(f"The logs hold no step: they have {counted(lines, 'line')}.")
         if self._groups:
             account.left_out["counts of groups after the last step"] += len(self._groups)
         account.attempts = [_told(attempt) for attempt in self._attempts.all]

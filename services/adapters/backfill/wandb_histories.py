@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from ledger.client.cards.text import counted
 from ledger.client.drafts import Actor
 from ledger.core.errors import InvalidInput
 from services.adapters.backfill import metrics
@@ -46,7 +47,7 @@ def plan_wandb(
         for row in whole(_parts(document, account)):
             tracked.add(row, document)
     if not account.rows:
-        raise no_rows(account, f"{len(account.documents)} files were read")
+        raise no_rows(account, f"{counted(len(account.documents), 'file')} read")
     return Import(f"run/{run_id}", tracked.book, account)
 
 

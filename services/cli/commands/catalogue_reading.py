@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,10 @@ import click
 
 from ledger.client.catalogue_document import catalogue_document
 from ledger.client.reader import MAX_SIZE, Reader
-from ledger.core.errors import InvalidInput
 from ledger.events.catalogue import CatalogueSynced, CatalogueSyncFailed
 from ledger.wire import audit_pb2
 from services.cli import catalogue_state, coordinates, words
+from services.cli.exporting import whole
 from services.cli.options import Command, at_option
 from services.cli.output import Cell
 from services.cli.refreshes import Refresh, all_refreshes, history_of, present
@@ -80,7 +79,8 @@ def export(
     if output is None:
         click.echo(text, nl=False)
     else:
-        _write_whole(output, text)
+        with whole(output) as file:
+            file.write(text.encode())
     counted = words.counted(len(sources), "source")
     state.output.say(f"{counted}, revision {document['revision']}. {coordinates.standing(where, at)}.")
     for origin, base in sorted(bases.items()):
@@ -147,20 +147,3 @@ def _status(refresh: Refresh, newest: dict[str, str]) -> str:
     if refresh.disregarded_at is not None:
         return "disregarded"
     return "present" if newest.get(refresh.origin) == refresh.id else "past"
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Writes the file, which appears only when it is whole."""
-    try:
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            partial = Path(file.name)
-            try:
-                file.write(text)
-            except BaseException:
-                partial.unlink()
-                raise
-        partial.replace(path)
-    except OSError as error:
-        raise InvalidInput(
-            f"{path} cannot be written: {error.strerror}", reason="USAGE", remedy="Name a file that can be."
-        ) from None

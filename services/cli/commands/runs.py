@@ -5,13 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from ledger.client.facts import plan_facts, read_facts
 from ledger.client.messages import to_dict
 from ledger.client.runs import Runs
+from ledger.client.series_keys import keys_of
+from ledger.rules.training_1.keys import Keys
 from ledger.wire import audit_pb2, runs_pb2
 from services.cli import run_words, words
 from services.cli.coordinates import Where
@@ -23,9 +25,6 @@ from services.cli.run_coordinates import asked, coordinates_dict, standing
 from services.cli.run_lists import RUNS, run_filter_options
 from services.cli.run_page import heading, show_run
 from services.cli.state import State
-
-ENTROPY: Final = "policy/policy_entropy"
-GRADIENT: Final = "policy/raw_grad_norm"
 
 
 @click.group("run", cls=Group, example="ledger run show tasktrove-dq-taco")
@@ -81,7 +80,7 @@ def show(state: State, run_id: str, *, with_steps: bool, where: Where) -> None:
         return
     show_run(out, found)
     if with_steps:
-        _show_steps(out, steps, found.run.reward.metric)
+        _show_steps(out, steps, keys_of(found.run))
     out.say(f"{standing(found.coordinates, where.at)}. `ledger card {shlex.quote(run_id)}` writes its card.")
 
 
@@ -107,22 +106,22 @@ def record(state: State, file: Path, *, dry_run: bool) -> None:
 def _steps(asking: Runs, found: runs_pb2.RunAsOfResponse, *, with_all: bool) -> Iterator[runs_pb2.StepRow]:
     """Every logged step, at the size of the answer: all its metrics, or those that the table shows."""
     at = audit_pb2.Coordinates(size=found.coordinates.size)
-    keys = () if with_all else (found.run.reward.metric, ENTROPY, GRADIENT)
+    keys = () if with_all else keys_of(found.run)
     for page in asking.steps(found.run.summary.id, at, keys=keys):
         yield from page.rows
 
 
-def _show_steps(out: Output, steps: Iterable[runs_pb2.StepRow], metric: str) -> None:
+def _show_steps(out: Output, steps: Iterable[runs_pb2.StepRow], keys: Keys) -> None:
     listed = list(steps)
     heading(out, "Steps")
     if not listed:
         out.line("  No metric of any step was recorded.")
     columns = ["  step", "attempt", "reward", "EMA", "entropy", "gradient norm", "pos", ""]
-    out.table(columns, [_step(step, metric) for step in listed], whole=("  step",), spare=("pos", "gradient norm"))
+    out.table(columns, [_step(step, keys) for step in listed], whole=("  step",), spare=("pos", "gradient norm"))
 
 
-def _step(step: runs_pb2.StepRow, metric: str) -> list[Cell]:
-    figures = [run_words.metric(step.metrics, key) for key in (metric, ENTROPY, GRADIENT)]
+def _step(step: runs_pb2.StepRow, keys: Keys) -> list[Cell]:
+    figures = [run_words.metric(step.metrics, key) for key in keys]
     average = run_words.average(run_words.known(step, "ema")) or "-"
     made_again = "made again later" if step.abandoned else ""
     return [f"  {step.step}", step.attempt, figures[0], average, *figures[1:], step.pos, made_again]

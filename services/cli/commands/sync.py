@@ -122,7 +122,7 @@ def _refused(refused: list[RefusedDraft], done: list[Synced]) -> LedgerError:
     """Names each draft that was refused just now; what else was sent is sent."""
     first = refused[0]
     return Refused(
-        f"the ledger refused {len(refused)} of the drafts; the first, a {first.type}: {first.message}",
+        f"the ledger refused {len(refused)} of the drafts; the first, {first.type}: {first.message}",
         reason=first.reason if first.reason in REASONS else None,
         remedy=first.remedy or "Look at the files in the spool's folder refused.",
         details={

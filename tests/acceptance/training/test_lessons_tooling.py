@@ -21,7 +21,7 @@ def test_lesson_40_a_long_log_without_a_row_fails_and_appends_nothing(arm: Train
     lines = [mirror(step).replace("WANDB_MIRROR", "METRICS_V2") for step in range(1, 400)]
     path = log(tmp_path / "train.log", *lines)
     error = arm.doors.refused("backfill", "skyrl", path, "--run", arm.id, code=1, reason="NO_ROWS")
-    assert error["message"] == "399 lines in 1 files, and not one of them holds the metrics of a step"
+    assert error["message"] == "399 lines in 1 file, and not one of them holds the metrics of a step"
     assert "format" in error["remedy"]
 
 

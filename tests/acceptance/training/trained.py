@@ -253,7 +253,10 @@ def numbers(**fields: Any) -> dict[str, Any]:
     return {**whole, **fields}
 
 
-CHECKS = [{"name": "weight_map_complete", "outcome": "passed"}]
+CHECKS = [
+    {"name": name, "outcome": "passed"}
+    for name in ("index_parses", "shards_present", "weight_map_complete", "total_size", "not_truncated")
+]
 
 
 def export_of(answer: runs_pb2.RunAsOfResponse, export: str) -> runs_pb2.Export:
