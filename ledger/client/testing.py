@@ -103,7 +103,7 @@ class FakeLedger(log_pb2_grpc.EventLogServicer):
     def of_type(self, type_: str) -> list[FakeEvent]:
         return [e for e in self.events if e.type == type_]
 
-    def GetInfo(self, request: Any, context: grpc.ServicerContext) -> log_pb2.GetInfoResponse:  # noqa: ARG002
+    def GetInfo(self, request: Any, context: grpc.ServicerContext) -> log_pb2.GetInfoResponse:  # noqa: ARG002  # gRPC calls it
         if self.away:
             _fail(context, Unavailable("nobody is there"))
         kinds = [log_pb2.EventType(type=k.type, versions=[k.version], family=k.family) for k in REGISTRY]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ml_metadata.metadata_store import metadata_store  # type: ignore[import-not-found]  # in an environment of its own
-from ml_metadata.proto import metadata_store_pb2  # type: ignore[import-not-found]
+from ml_metadata.proto import metadata_store_pb2  # type: ignore[import-not-found]  # in an environment of its own
 
 
 def main(folder: str) -> None:

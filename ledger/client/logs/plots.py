@@ -90,8 +90,8 @@ def _plot(path: Path, title: str, curves: Sequence[Curve], marks: Marks) -> bool
         return False
     require()
     from matplotlib import style  # noqa: PLC0415  # of an extra
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415  # of an extra
+    from matplotlib.figure import Figure  # noqa: PLC0415  # of an extra
 
     with style.context("default"):
         figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DPI, layout="constrained")

@@ -320,7 +320,7 @@ class Recording:
             assert self._spool is not None
             self._spool.skip()
             self._refused.append(refusals.keep_unmade(self._spool.folder, known, type_, plain))
-        except Exception as failure:  # noqa: BLE001
+        except Exception as failure:  # noqa: BLE001  # whatever it is, training goes on
             self._warn("REFUSED", f"and it cannot be kept: {failure!r}")
 
     def _on_refused(self, refused: RefusedDraft, producer: log_pb2.Producer) -> None:
