@@ -12,8 +12,7 @@ from typing import Final
 
 import msgspec
 
-from ledger.audit.wording import quoted
-from ledger.core.errors import InvalidInput
+from ledger.audit.wording import check_values
 
 QUALITIES: Final = ("good", "some_issues", "bad", "unrated", "unreviewed", "needs_re_review")
 DIFFICULTIES: Final = ("current", "historical", "invalid", "withheld", "needs_re_review", "not_measured")
@@ -71,12 +70,7 @@ class SourceFilter:
     include_retired: bool = False
 
     def __post_init__(self) -> None:
-        for name, known in _KNOWN.items():
-            if unknown := sorted(getattr(self, name) - set(known)):
-                raise InvalidInput(
-                    f"filter.{name}: {quoted(unknown[0])!r} is none of its values",
-                    remedy=f"They are {', '.join(known)}.",
-                )
+        check_values(self, _KNOWN)
 
     def takes(self, brief: Brief) -> bool:
         return (

@@ -9,7 +9,7 @@ from typing import Final, get_args
 import msgspec
 
 from ledger.audit.dossiers import PARTS
-from ledger.audit.wording import quoted
+from ledger.audit.wording import check_values, quoted
 from ledger.core import clock
 from ledger.core.errors import InvalidInput
 from ledger.core.text import is_header_text
@@ -58,12 +58,7 @@ class JudgmentFilter:
     reviews: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        for name, known in _KNOWN.items():
-            if unknown := sorted(getattr(self, name) - known):
-                raise InvalidInput(
-                    f"filter.{name}: {quoted(unknown[0])!r} is none of its values",
-                    remedy=f"They are {', '.join(sorted(known))}.",
-                )
+        check_values(self, {name: sorted(known) for name, known in _KNOWN.items()})
         if unreal := sorted(s for s in self.source_ids if not is_header_text(s, limits.STREAM_BYTES)):
             raise InvalidInput(
                 f"filter.source_ids: {quoted(unreal[0])!r} can be no source's id",

@@ -11,8 +11,7 @@ import orjson
 from ledger.audit.coordinates import Moment
 from ledger.audit.pages import Room, encode_token
 from ledger.audit.run_briefs import RunBrief
-from ledger.audit.wording import quoted
-from ledger.core.errors import InvalidInput
+from ledger.audit.wording import check_values
 
 QUESTION: Final = "runs"
 STATUSES: Final = ("open", "completed", "failed", "cancelled", "preempted", "unknown")
@@ -34,12 +33,7 @@ class RunFilter:
     search: str = ""
 
     def __post_init__(self) -> None:
-        for name, known in _KNOWN.items():
-            if unknown := sorted(getattr(self, name) - set(known)):
-                raise InvalidInput(
-                    f"filter.{name}: {quoted(unknown[0])!r} is none of its values",
-                    remedy=f"They are {', '.join(known)}.",
-                )
+        check_values(self, _KNOWN)
 
     def takes(self, run: RunBrief) -> bool:
         summary = run.summary

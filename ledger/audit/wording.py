@@ -6,9 +6,10 @@ that is gone, or says less than a sentence needs, leaves a sentence that says le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from ledger.core.errors import InvalidInput
 from ledger.core.text import harmless
 
 MAX_QUOTED: Final = 120
@@ -31,6 +32,20 @@ def sentence(type_: str, fields: Fields | None) -> str:
 def quoted(value: object) -> str:
     """A recorded text as a sentence may hold it."""
     return _cut(harmless(str(value)), MAX_QUOTED)
+
+
+def check_values(filter_: object, known: Mapping[str, Sequence[str]]) -> None:
+    """Refuses values that a filter's field can never have; `known` has them by the field's name.
+
+    Raises:
+        InvalidInput: it names one of them, and those that there are.
+    """
+    for name, values in known.items():
+        if unknown := sorted(getattr(filter_, name) - set(values)):
+            raise InvalidInput(
+                f"filter.{name}: {quoted(unknown[0])!r} is none of its values",
+                remedy=f"They are {', '.join(values)}.",
+            )
 
 
 def _cut(text: str, limit: int) -> str:

@@ -12,15 +12,14 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from uuid import uuid4
 
 from ledger.client import faults
 from ledger.client.messages import coordinates_dict, to_dict
+from ledger.client.whole import whole
 from ledger.core import strictjson
 from ledger.core.errors import InvalidInput, LedgerError, Problem
 from ledger.core.ids import sha256_hex
@@ -78,19 +77,8 @@ def write_receipt(path: Path, receipt: Mapping[str, Any]) -> Written:
         InvalidInput: reason USAGE, if the file cannot be written.
     """
     content = json.dumps(receipt, indent=2, sort_keys=True).encode() + b"\n"
-    partial = path.with_name(f".{path.name}.{uuid4().hex}")
-    try:
-        with partial.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        raise InvalidInput(
-            f"{path} cannot be written: {error.strerror}", reason="USAGE", remedy="Name a file that can be."
-        ) from None
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole(path) as file:
+        file.write(content)
     return Written(path, sha256_hex(content), len(content), receipt["size"])
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,13 +19,13 @@ from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, Final, Protocol, TextIO
-from uuid import uuid4
 
 import click
 from google.protobuf.message import Message
 
 from ledger.client.messages import to_dict
-from ledger.core.errors import InvalidInput, LedgerError
+from ledger.client.whole import whole
+from ledger.core.errors import LedgerError
 from ledger.core.text import harmless
 from services.cli import rows
 from services.cli.options import Function, with_options
@@ -140,24 +139,6 @@ def export(out: Output, view: View, answer: Answer, target: Target) -> int:
     if out.as_json:
         out.json({"file": str(target.file), "format": form, "rows": count, **answer.about})
     return count
-
-
-@contextmanager
-def whole(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes its name when all is written, and leaves nothing behind otherwise."""
-    partial = path.with_name(f".{path.name}.{uuid4().hex}")
-    try:
-        with partial.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        raise InvalidInput(
-            f"{path} cannot be written: {error.strerror}", reason="USAGE", remedy="Name a file that can be."
-        ) from None
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from ledger.client.cards.model_card import card_of
+from ledger.client.whole import whole
 from ledger.core.text import harmless
 from services.cli.coordinates import Where
-from services.cli.exporting import whole
 from services.cli.options import Command, at_option
 from services.cli.state import State
 

@@ -10,10 +10,10 @@ import click
 
 from ledger.client.catalogue_document import catalogue_document
 from ledger.client.reader import MAX_SIZE, Reader
+from ledger.client.whole import whole
 from ledger.events.catalogue import CatalogueSynced, CatalogueSyncFailed
 from ledger.wire import audit_pb2
 from services.cli import catalogue_state, coordinates, words
-from services.cli.exporting import whole
 from services.cli.options import Command, at_option
 from services.cli.output import Cell
 from services.cli.refreshes import Refresh, all_refreshes, history_of, present
