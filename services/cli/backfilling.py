@@ -8,7 +8,7 @@ from ledger.client.drafts import Draft, Publication
 from ledger.core.text import harmless
 from services.adapters.backfill.declaring import Declaration, declare
 from services.adapters.backfill.imports import Import
-from services.adapters.backfill.sending import Renew, Sent, foretell, known_in, send
+from services.adapters.backfill.sending import Renew, Sent, foretell, send
 from services.cli import words
 from services.cli.disregarded import disregarded
 from services.cli.output import Cell
@@ -26,9 +26,7 @@ def carry_out(state: State, found: Import, declared: Declaration | None, *, dry_
     with state.open() as ledger:
         renew = _renewing(ledger)
         if dry_run:
-            known = known_in(ledger.reader, found.stream)
-            new = foretell(found, known, renew)
-            sent = Sent(new, len(found.book) - new.total(), ledger.reader.info().size)
+            sent = foretell(found, reader=ledger.reader, renew=renew)
         else:
             sent = send(found, reader=ledger.reader, writer=ledger.writer, by=state.by, renew=renew)
     _tell(state, found, sent, dry_run=dry_run)
@@ -64,8 +62,10 @@ def _tell(state: State, found: Import, sent: Sent, *, dry_run: bool) -> None:
             }
         )
         return
+    counts = found.book.counts
+    # The import's own report stands in no file.
     rows: list[list[Cell]] = [
-        [type_, count, sent.recorded[type_]] for type_, count in sorted(found.book.counts.items())
+        [type_, counts.get(type_, "-"), sent.recorded[type_]] for type_ in sorted({*counts, *sent.recorded})
     ]
     out.table(["type", "found", "new"], rows)
     _tell_account(state, found)
@@ -90,7 +90,7 @@ def _tell_account(state: State, found: Import) -> None:
     if account.order:
         pairs.append(("order of files", account.order))
     if account.duplicates:
-        pairs.append(("copies", f"{words.counted(account.duplicates, 'row')} that were there before"))
+        pairs.append(("copies", f"{words.counted(account.duplicates, 'row')} of what was there before"))
     pairs += [("left out", f"{count:,} {what}") for what, count in sorted(account.left_out.items())]
     pairs += [("redacted", f"{count} {shape}") for shape, count in sorted(account.redactions.items())]
     pairs += [

@@ -63,7 +63,8 @@ def _glance(found: Dossier) -> Pairs:
     yield "record", f"{run_words.COMPLETENESS.get(verdict, verdict)} {exceptions}".rstrip()
     flags = len(run.flags) + sum(len(export.flags) for export in found.exports)
     yield "flags", f"{flags}, told below" if flags else "none"
-    yield "known by", f"{summary.basis}{_claimed_at(run)}"
+    by = f"{summary.basis}{_claimed_at(run)}" if run.HasField("declared") else "its events; nobody declared it"
+    yield "known by", by
 
 
 def _choice(run: runs_pb2.Run) -> Pairs:

@@ -48,6 +48,9 @@ def status(value: str) -> Text:
 
 def ended(run: runs_pb2.RunSummary) -> Text:
     """How the run ended, where, and why."""
+    if run.status == "open":
+        last = f"; the last step is {run.last_step:,}" if run.HasField("last_step") else ""
+        return Text(f"no end is recorded{last}")
     text = status(run.status)
     if run.HasField("last_step"):
         of = f" of {run.planned_steps:,} planned" if run.HasField("planned_steps") else ""

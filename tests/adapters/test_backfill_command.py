@@ -25,11 +25,14 @@ def test_a_dry_run_tells_what_would_be_appended_and_appends_nothing(own):
     before = own.size
     told = own("backfill", "skyrl", RESTART, "--run", "r", "--dry-run", "--json").json
     assert (told["dry_run"], told["recorded"], told["size"]) == (True, 0, before)
-    assert told["events"] == told["new"]
+    assert told["new"] == {**told["events"], "recording.reported": 1}, "and the report that closes it"
     assert told["events"]["steps.logged"] == 5
     assert (told["account"]["first_step"], told["account"]["last_step"]) == (1, 4)
     assert [u["place"] for u in told["account"]["unread"]] == ["restart.log:31", "restart.log:34", "restart.log:35"]
     assert own.size == before
+    assert own("backfill", "skyrl", RESTART, "--run", "r", "--json").json["new"] == told["new"]
+    again = own("backfill", "skyrl", RESTART, "--run", "r", "--dry-run", "--json").json
+    assert (again["new"], again["already_recorded"]) == ({}, sum(told["events"].values()))
 
 
 def test_an_import_is_recorded_once_whoever_repeats_it(own):

@@ -41,7 +41,8 @@ SELECTION = {"step": 15, "purpose": "export", "rule": {"id": "trailing-ema"}, "b
 
 def test_a_run_of_which_next_to_nothing_is_known_says_so():
     text = page({})
-    assert value(text, "ended") == "open"
+    assert value(text, "ended") == "no end is recorded"
+    assert value(text, "known by") == "its events; nobody declared it"
     assert value(text, "checkpoint") == "none was chosen"
     assert value(text, "series") == "none: no metric of any step was recorded"
     assert value(text, "RL start") == "unknown"

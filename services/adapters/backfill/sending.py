@@ -17,10 +17,12 @@ from ledger.client.writer import Receipt, Writer, raise_refused
 from ledger.core import strictjson
 from ledger.core.ids import digest_id
 from ledger.events import REGISTRY
+from ledger.events.runs import RecordingReported
 from ledger.wire import log_pb2
 from services.adapters.backfill.imports import Import
 
 BATCH: Final = 500
+_REPORTED: Final = "recording.reported"
 Renew = Callable[[Draft], Draft]
 """Gives a draft another id where the event that bears its id is disregarded."""
 
@@ -52,9 +54,15 @@ def known_in(reader: Reader, stream: str) -> dict[str, Known]:
     return found
 
 
-def foretell(found: Import, known: Mapping[str, Known], renew: Renew) -> Counter[str]:
-    """What would be recorded, by type."""
-    return Counter(made.type for made in _new(found, known, renew))
+def foretell(found: Import, *, reader: Reader, renew: Renew) -> Sent:
+    """What `send` would do, the report among it; nothing is appended."""
+    known = known_in(reader, found.stream)
+    recorded = Counter(made.type for made in _new(found, known, renew))
+    already = len(found.book) - recorded.total()
+    last_seq = _last_seq(found, known) + recorded.total() if found.run_id is not None else 0
+    if last_seq and _report_id(found, found.report(last_seq)) not in known:
+        recorded[_REPORTED] += 1
+    return Sent(recorded, already, reader.info().size)
 
 
 def send(found: Import, *, reader: Reader, writer: Writer, by: Actor, renew: Renew) -> Sent:
@@ -118,8 +126,11 @@ def _count(drafts: list[Draft], receipts: list[Receipt], sent: Sent) -> None:
 
 def _report(found: Import, by: Actor, last_seq: int) -> Draft:
     said = found.report(last_seq)
-    id_ = digest_id("backfill", found.stream, "recording.reported", said.model_dump_json(exclude_defaults=True))
-    return draft("recording.reported", found.stream, said, by=by, id=id_)
+    return draft(_REPORTED, found.stream, said, by=by, id=_report_id(found, said))
+
+
+def _report_id(found: Import, said: RecordingReported) -> str:
+    return digest_id("backfill", found.stream, _REPORTED, said.model_dump_json(exclude_defaults=True))
 
 
 def _is_decision(made: Draft) -> bool:
