@@ -2,7 +2,7 @@
 
 - What is promoted was adopted, as this server carries it, and is of the sources: the rules of runs are the release's.
 - The event goes in only if nothing else was written to the stream `ledger` since the promotion was looked at: of two
-  servers that promote at once, one looks again.
+  servers that promote at once, one looks again, and what the log has in force already is not written a second time.
 - What answers already is not promoted again, so that repeating a promotion is safe.
 
 A server that is killed between the event and the take-over finds, at its next start, that the log names another
@@ -72,6 +72,9 @@ class Promoter:
                 return Promoted(found, standing.size)
             self._check_built(found)
             _check_adopted(found, standing)
+            if is_recorded(found, standing):
+                self.settle()  # another server wrote the promotion, and has yet to let the generation take over
+                continue
             recording = _Recording(self._log, version, by, note)
             with suppress(Moved):
                 self._take_over(found, diff_digest, recording)
@@ -145,6 +148,11 @@ class _Recording:
 def answers_already(row: GenerationRow, standing: Standing) -> bool:
     """Whether a generation is the one that the log says is in force."""
     return row.status == LIVE and standing.in_force is not None and standing.in_force.identity == row.identity
+
+
+def is_recorded(row: GenerationRow, standing: Standing) -> bool:
+    """Whether the log already has in force what a generation computes, though another one still answers."""
+    return row.status != LIVE and standing.in_force is not None and standing.in_force.identity == row.identity
 
 
 def promotion_payload(candidate: GenerationRow, impact: Impact, note: str | None) -> ProjectionPromoted:

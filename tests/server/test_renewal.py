@@ -12,12 +12,14 @@ import orjson
 import pytest
 from sqlalchemy import text
 
+from ledger.client.drafts import draft
 from ledger.core.errors import LedgerError
 from ledger.events.policy import RulesAdopted
 from ledger.projections import outcomes
 from ledger.projections.generations import Generations, Identity
 from ledger.projections.promotions import in_force
 from services.server.app import Application, fsck, release_identities
+from services.server.promoting import promotion_payload
 from services.server.settings import Settings
 from tests.rules import builders
 from tests.server.doors import BY, FIRST_EVENTS, of
@@ -256,6 +258,19 @@ def test_a_build_that_is_not_done_is_not_promoted(settings: Settings) -> None:
             application.promoter.promote(NEW, EMPTY_DIFF, by=BY)
         assert f"--rules {NEW}" in refused.value.remedy
         assert application.log.head().size == before
+
+
+def test_what_another_server_recorded_and_has_yet_to_take_over_is_not_recorded_again(settings: Settings) -> None:
+    with started(settings) as application:
+        adopt(application, NEW)
+        application.projector.rebuild(rules=NEW)
+        _, candidate, found = application.projector.impact(NEW)
+        said = promotion_payload(candidate, found, None)
+        application.log.append([draft("projection.promoted", "ledger", said, by=BY)]).result()
+        told = application.promoter.promote(NEW, found.digest, by=BY)
+        assert told.receipt is None
+        assert len(promotions(application)) == 2
+        assert application.projector.generations.live().identity == NOW[NEW]
 
 
 def test_servers_of_a_new_release_that_start_together_promote_it_once(database: str, tmp_path: Path) -> None:
