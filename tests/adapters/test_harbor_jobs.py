@@ -134,6 +134,7 @@ def test_an_archive_gives_the_step_and_is_not_unpacked(job, tmp_path):
             ("../result.json", solved),
             ("link__jjjjjjj/result.json", None),
             ("result.json", solved),
+            ("one__ggggggg/artifacts/nested__mmmmmmm/result.json", solved),
         ],
     )
     before = sorted(p.name for p in tmp_path.rglob("*"))
@@ -144,9 +145,10 @@ def test_an_archive_gives_the_step_and_is_not_unpacked(job, tmp_path):
     assert sorted(p.name for p in tmp_path.rglob("*")) == before
 
 
-def test_a_damaged_archive_is_refused_by_name(job):
+@pytest.mark.parametrize("lost", [4, 30], ids=["in what follows the last file", "in a file"])
+def test_a_damaged_archive_is_refused_by_name(job, lost):
     packed = archive(job / "trials_step7_x.tar.gz", [("a/result.json", result("a"))])
-    packed.write_bytes(packed.read_bytes()[:-30])
+    packed.write_bytes(packed.read_bytes()[:-lost])
     with pytest.raises(InvalidInput, match=r"trials_step7_x\.tar\.gz cannot be read"):
         plan(job)
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ledger.client.exports.headers import read_shard
 from ledger.core.errors import LedgerError
 from services.adapters.backfill.export_folders import plan_export
 from services.adapters.backfill.harbor_jobs import plan_harbor
 from services.adapters.backfill.mlflow_stores import plan_mlflow
 from services.adapters.backfill.printed_configs import digest, tree
 from services.adapters.backfill.wandb_histories import plan_wandb
-from services.adapters.safetensors_headers import read_shard
 from tests.adapters.builders import ME, events, export, result, trial, wandb_file
 
 JSON = st.recursive(

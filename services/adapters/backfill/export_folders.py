@@ -6,11 +6,13 @@ generation among them: they move scores as much as weights do.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Final, Literal
 
 from ledger.client.drafts import Actor, Upload
+from ledger.client.exports.checks import Checked, check_export, countable
+from ledger.client.exports.indexes import INDEX
+from ledger.client.exports.places import Folder
 from ledger.client.recording.files import read_files
 from ledger.core.errors import InvalidInput
 from ledger.events.checkpoints import FileDigest
@@ -25,7 +27,6 @@ from ledger.events.runs import Basis
 from services.adapters.backfill.accounts import Account
 from services.adapters.backfill.books import Book
 from services.adapters.backfill.documents import Document, harmless_name, read_document
-from services.adapters.backfill.export_checks import INDEX, Checked, check_export
 from services.adapters.backfill.imports import Import
 
 Route = Literal["in_trainer", "rerun", "offline", "unknown"]
@@ -50,13 +51,13 @@ def plan_export(
     """
     if not folder.is_dir():
         raise InvalidInput(f"{folder} is no folder", reason="INVALID_FILE", remedy="Name the folder of the export.")
-    checked = check_export(folder)
+    checked = check_export(Folder(folder))
     found = read_files(folder)
     files = list(found.files) if len(found.files) <= MAX_FILES else []
     document = Document(Path(harmless_name(folder.resolve().name)), found.digest, found.total_bytes)
     export = _Export(export_id, Book(by), Account(documents=[document]), document.basis())
     export.start(ExportedCheckpoint(run_id=run_id, step=step, attempt=attempt, digest=checkpoint_digest), route)
-    export.complete(checked, files, found.digest, tied=_tied(folder))
+    export.complete(checked, files, found.digest)
     uploads = export.verify(checked, files, found.digest, folder)
     return Import(f"export/{export_id}", export.book, export.account, uploads)
 
@@ -75,17 +76,17 @@ class _Export:
         if route == "unknown":
             self.account.note("By which route it was exported is unknown; say it with --route.")
 
-    def complete(self, checked: Checked, files: list[FileDigest], digest: str, *, tied: bool | None) -> None:
+    def complete(self, checked: Checked, files: list[FileDigest], digest: str) -> None:
         said = ExportCompleted(
             export_id=self._id,
             digest=digest,
             files=files,
             shard_count=len(checked.shards),
-            total_size=checked.tensor_bytes,
+            total_size=countable(checked.tensor_bytes),
             tensor_count=checked.tensor_count,
-            parameter_count=checked.parameter_count,
+            parameter_count=countable(checked.parameter_count),
             dtypes=checked.dtypes,
-            tied_weights=tied,
+            tied_weights=checked.tied_weights,
             basis=self._basis,
         )
         self.book.add("export.completed", self._stream, said, place=[])
@@ -122,23 +123,11 @@ class _Export:
     def _fail(self, checked: Checked) -> None:
         for check in checked.failed:
             self.account.unreadable(check.file or check.name, check.detail or check.name)
-        first = checked.failed[0]
-        where = "".join(f", {what} {name}" for what, name in (("tensor", first.tensor), ("file", first.file)) if name)
         said = ExportFailed(
             export_id=self._id,
             stage="verify",
-            reason=f"{first.name}: {first.detail}{where}",
+            reason=checked.why_not,
             failed_checks=checked.failed,
             basis=self._basis,
         )
         self.book.add("export.failed", self._stream, said, place=[])
-
-
-def _tied(folder: Path) -> bool | None:
-    """Whether the model's configuration says that it uses its embeddings twice."""
-    try:
-        said = json.loads((folder / "config.json").read_bytes().decode())
-    except (OSError, ValueError, RecursionError):
-        return None
-    tied = said.get("tie_word_embeddings") if isinstance(said, dict) else None
-    return tied if isinstance(tied, bool) else None

@@ -6,6 +6,7 @@ only then that of `reward.json`, in the runner's own order. Names within an arch
 
 from __future__ import annotations
 
+import gzip
 import re
 import tarfile
 import zlib
@@ -27,9 +28,16 @@ MAX_FILE: Final = 64 << 20
 """Bytes of one file of a trial. A result may hold the tokens of every turn."""
 MAX_MEMBERS: Final = 2_000_000
 
+_CHUNK: Final = 1 << 20
+_WITHIN: Final = frozenset({"agent", "verifier", "artifacts"})
+"""Folders of a trial, in which a file of a trial's name is content and no trial."""
+
 _CONFIG, _RESULT = "config.json", "result.json"
 _REWARD_TEXT, _REWARD_JSON = "verifier/reward.txt", "verifier/reward.json"
 FILES: Final = (_CONFIG, _RESULT, _REWARD_TEXT, _REWARD_JSON)
+Unreadable = Callable[[str, str], None]
+"""Told of a place that cannot be made out, and of what is wrong with it."""
+
 _ARCHIVE: Final = re.compile(r"trials_step(\d{1,15})_([\w.-]{1,100})\.tar\.gz", re.ASCII)
 
 
@@ -69,7 +77,7 @@ def folder_trials(job: Path, account: Account) -> Iterator[FoundTrial]:
         if folder.is_symlink():
             account.left_out["links in the job's folder, which are not followed"] += 1
         elif folder.is_dir() and any((folder / name).is_file() for name in (_CONFIG, _RESULT)):
-            yield _trial(folder.name, partial(_file, folder), account)
+            yield read_trial(folder.name, partial(_file, folder), account.unreadable)
 
 
 def archives(job: Path) -> list[tuple[int, Path]]:
@@ -86,15 +94,18 @@ def archive_trials(path: Path, account: Account) -> Iterator[FoundTrial]:
     """
     by_trial: dict[str, dict[str, bytes]] = {}
     try:
-        with tarfile.open(path, "r|gz") as archive:
-            for number, member in enumerate(archive):
-                if number >= MAX_MEMBERS:
-                    raise _bad_archive(path, "it holds too many files")
-                _take(archive, member, by_trial, account)
+        with gzip.open(path, "rb") as unpacked:
+            with tarfile.open(fileobj=unpacked, mode="r|") as archive:
+                for number, member in enumerate(archive):
+                    if number >= MAX_MEMBERS:
+                        raise _bad_archive(path, "it holds too many files")
+                    _take(archive, member, by_trial, account)
+            while unpacked.read(_CHUNK):  # to the end: only there does it show that nothing is missing
+                pass
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise _bad_archive(path, str(error)) from None
     for name, files in sorted(by_trial.items()):
-        yield _trial(name, files.get, account)
+        yield read_trial(name, files.get, account.unreadable)
 
 
 def _take(
@@ -106,7 +117,7 @@ def _take(
     if name is None or not member.isfile():
         return
     above = parts[: -len(PurePosixPath(name).parts)]
-    if not above or above[-1] in ("..", "/", "."):
+    if not above or above[-1] in ("..", "/", ".") or _WITHIN & set(above):
         return
     if member.size > MAX_FILE:
         account.unreadable(f"{harmless_name(above[-1])}/{name}", "too large to be read")
@@ -116,22 +127,37 @@ def _take(
         by_trial.setdefault(above[-1], {})[name] = content.read()
 
 
-def _trial(folder: str, content: Callable[[str], bytes | None], account: Account) -> FoundTrial:
+def read_trial(
+    folder: str,
+    content: Callable[[str], bytes | None],
+    unreadable: Unreadable,
+    model: type[TrialResult] = TrialResult,
+) -> FoundTrial:
+    """A trial by the content of its files: None of a file that is not there.
+
+    Args:
+        folder: The name of its folder.
+        content: Gives a file by its name below the folder.
+        unreadable: Told of each file that cannot be made out, with what is wrong with it.
+        model: What is read of its result, where more is needed than is counted.
+    """
     name = harmless_name(folder)
     data = content(_RESULT)
-    result = None if data is None else _parsed(data, f"{name}/{_RESULT}", account)
+    result = None if data is None else _parsed(data, f"{name}/{_RESULT}", unreadable, model)
     verified = result.verifier_result if result is not None else None
     rewards = _numbers(verified.rewards) if verified is not None and verified.rewards else {}
-    return FoundTrial(name, result, rewards or _rewards_beside(content, name, account))
+    return FoundTrial(name, result, rewards or _rewards_beside(content, name, unreadable))
 
 
-def _rewards_beside(content: Callable[[str], bytes | None], name: str, account: Account) -> dict[str, metrics.Value]:
+def _rewards_beside(
+    content: Callable[[str], bytes | None], name: str, unreadable: Unreadable
+) -> dict[str, metrics.Value]:
     """The rewards in the verifier's own files, for a trial that never came to its result."""
     text = content(_REWARD_TEXT)
     if text is not None:
         value = metrics.from_text(text.decode("utf-8", "replace"))
         if value is None:
-            account.unreadable(f"{name}/{_REWARD_TEXT}", "no number")
+            unreadable(f"{name}/{_REWARD_TEXT}", "no number")
         return {} if value is None else {"reward": value}
     data = content(_REWARD_JSON)
     if data is None:
@@ -141,7 +167,7 @@ def _rewards_beside(content: Callable[[str], bytes | None], name: str, account: 
     except ValueError:
         said = None
     if not isinstance(said, dict):
-        account.unreadable(f"{name}/{_REWARD_JSON}", "no JSON object")
+        unreadable(f"{name}/{_REWARD_JSON}", "no JSON object")
         return {}
     return _numbers(said)
 
@@ -150,16 +176,16 @@ def _numbers(said: Mapping[str, Any]) -> dict[str, metrics.Value]:
     return metrics.numbers(said).metrics
 
 
-def _parsed(data: bytes, place: str, account: Account) -> TrialResult | None:
+def _parsed(data: bytes, place: str, unreadable: Unreadable, model: type[TrialResult]) -> TrialResult | None:
     try:
         said = metrics.loads(data.decode())
     except ValueError:
-        account.unreadable(place, "no JSON")
+        unreadable(place, "no JSON")
         return None
     try:
-        return TrialResult.model_validate(said)
+        return model.model_validate(said)
     except ValidationError:
-        account.unreadable(place, "no JSON object")
+        unreadable(place, "no JSON object")
         return None
 
 
