@@ -1,0 +1,1 @@
+"""The formulas of the objective: pure functions of tensors, each with its reference beside its tests."""

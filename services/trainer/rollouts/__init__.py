@@ -1,0 +1,1 @@
+"""Engines that sample from a policy, behind one interface: `engines.Engine`."""
