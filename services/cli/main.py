@@ -29,6 +29,7 @@ from services.cli.commands.defects import defects
 from services.cli.commands.demo import demo
 from services.cli.commands.difficulty import difficulty
 from services.cli.commands.events import events
+from services.cli.commands.export import export
 from services.cli.commands.lineage import affected, lineage, turned
 from services.cli.commands.logs import logs
 from services.cli.commands.projections import projections
@@ -41,6 +42,8 @@ from services.cli.commands.server import serve
 from services.cli.commands.sources import sources
 from services.cli.commands.sweeps import sweeps
 from services.cli.commands.sync import sync
+from services.cli.commands.traces import traces
+from services.cli.commands.train import train
 from services.cli.commands.training_logs import training_logs
 from services.cli.options import Group
 from services.cli.output import Output
@@ -101,6 +104,9 @@ for command in (
     turned,
     card,
     training_logs,
+    traces,
+    train,
+    export,
 ):
     cli.add_command(command)
 
