@@ -26,23 +26,28 @@ def block(after: str) -> str:
     return found[1]
 
 
-def test_the_tour_runs_as_it_stands(tmp_path: Path) -> None:
+def run_block(text: str, tmp_path: Path) -> str:
+    """What a block of commands prints in a clone, with the environment that the README's first command makes."""
     clone = tmp_path / "clone"
     (clone / ".venv" / "bin").mkdir(parents=True)
     (clone / "services").symlink_to(ROOT / "services")
-    # Stands for the environment that the README's first command makes; the tests may run in another one.
+    # Stands for that environment; the tests may run in another one.
     (clone / ".venv" / "bin" / "activate").write_text('PATH="$PWD/.venv/bin:$PATH"\n')
     ledger = clone / ".venv" / "bin" / "ledger"
     ledger.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m services.cli "$@"\n')
     ledger.chmod(0o755)
     kept = {k: v for k, v in os.environ.items() if not k.startswith("LEDGER_")}
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", block("<!-- tour -->")],
+        ["bash", "-euo", "pipefail", "-c", text],
         cwd=clone, env=kept | {"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "TMPDIR": str(tmp_path)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    said = done.stdout
+    return done.stdout
+
+
+def test_the_tour_runs_as_it_stands(tmp_path: Path) -> None:
+    said = run_block(block("<!-- tour -->"), tmp_path)
     assert len(re.findall(r"^quality +Good$", said, re.MULTILINE)) == 2, "before the defect, and at the size before it"
     assert "Some issues at best: 1 confirmed defect open (units)" in said
     assert "Withheld: 1 confirmed defect" in said
@@ -50,6 +55,16 @@ def test_the_tour_runs_as_it_stands(tmp_path: Path) -> None:
     assert "applicability: unknown -> stale" in said, "the impact of other rules"
     promoted = re.findall(r"^(\S+) is in force from size \d+ on; the promotion moved 1 source", said, re.MULTILINE)
     assert promoted == ["atlas-page-1", "ledger-1"]
+
+
+def test_the_tour_of_training_and_exporting_runs_as_it_stands(tmp_path: Path) -> None:
+    activate, install, *commands = block("<!-- training-tour -->").splitlines()
+    assert install.startswith("pip install"), "the tests run where it is installed"
+    said = run_block("\n".join([activate, *commands]), tmp_path)
+    assert re.search(r"^run +tiny-digits$", said, re.MULTILINE)
+    assert re.search(r"^record +complete", said, re.MULTILINE)
+    assert re.search(r"^trained +[1-9]", said, re.MULTILINE)
+    assert "differs_from_base" in said, "what was verified is told check by check"
 
 
 def test_the_sdk_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
