@@ -84,7 +84,9 @@ def save(connection: Connection, sha256: str, target: Path) -> int:
         partial.replace(target)
     except OSError as error:
         raise InvalidInput(
-            f"{target} cannot be written: {error.strerror}", reason="USAGE", remedy="Name a file that can be."
+            f"{target} cannot be written: {error.strerror}",
+            reason="USAGE",
+            remedy="Name a file that can be, or make room.",
         ) from None
     return size
 

@@ -28,7 +28,9 @@ def whole(path: Path) -> Iterator[BinaryIO]:
         partial.replace(path)
     except OSError as error:
         raise InvalidInput(
-            f"{path} cannot be written: {error.strerror}", reason="USAGE", remedy="Name a file that can be."
+            f"{path} cannot be written: {error.strerror}",
+            reason="USAGE",
+            remedy="Name a file that can be, or make room.",
         ) from None
     finally:
         partial.unlink(missing_ok=True)

@@ -17,20 +17,21 @@ _STYLES = {"passed": "green", "failed": "bold red", "not_checked": "yellow"}
 
 
 def show_checks(out: Output, checked: Checked) -> None:
-    """One row a check; a failed one names tensor and file."""
+    """One row a check. Tensor and file stand there where a check named some: a failed one does."""
+    named = any(check.tensor or check.file for check in checked.checks)
+    where = ["tensor", "file"] if named else []
     out.table(
-        ["check", "outcome", "detail", "tensor", "file"],
+        ["check", "outcome", *where, "detail"],
         [
             [
                 check.name,
                 Text(check.outcome.replace("_", " "), style=_STYLES[check.outcome]),
+                *([check.tensor or "-", check.file or "-"] if named else []),
                 check.detail or "-",
-                check.tensor or "-",
-                check.file or "-",
             ]
             for check in checked.checks
         ],
-        whole=("check", "outcome"),
+        whole=("check", "outcome", *where),
     )
 
 

@@ -78,6 +78,7 @@ class Model(Part):
     root: Origin | None = None
     """What the model descends from."""
     dtype: Literal["float32", "bfloat16"] = "float32"
+    """Of the weights as they compute, and as they are exported. The optimizer works in float32 in either case."""
     device: Name = "auto"
     """`auto`: CUDA if there is one."""
     seed: Annotated[int, Field(ge=0)] = 0

@@ -275,9 +275,8 @@ def _tell_exported(
             }
         )
         return
-    if records is not None:
-        out.pairs([("export", records.export_id)])
-    out.pairs(export_pages.exported_pairs(exported))
+    named = [] if records is None else [("export", records.export_id)]
+    out.pairs([*named, *export_pages.exported_pairs(exported)])
     export_pages.show_checks(out, exported.checked)
     for note in exported.notes:
         out.say(f"Note: {note}")
