@@ -1,8 +1,9 @@
-"""A file that is there whole, or not at all."""
+"""A file or a folder that is there whole, or not at all."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,3 +35,18 @@ def whole(path: Path) -> Iterator[BinaryIO]:
         ) from None
     finally:
         partial.unlink(missing_ok=True)
+
+
+def take_place(built: Path, to: Path) -> None:
+    """Gives a folder that is whole its name; what was there before goes only when the new one stands."""
+    if not to.exists():
+        built.rename(to)
+        return
+    before = to.with_name(f".{to.name}.{uuid4().hex}.before")
+    to.rename(before)
+    try:
+        built.rename(to)
+    except OSError:
+        before.rename(to)
+        raise
+    shutil.rmtree(before)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import resource
-import shutil
 import subprocess
 import sys
 import traceback
@@ -30,18 +29,6 @@ from services.trainer.models import LoadedModel
 from services.trainer.policies import Policy
 from services.trainer.stopping import Terminated
 from tests.trainer.runs import Ran, settings, train
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    return train(settings(tmp_path_factory.mktemp("trained")))
-
-
-@pytest.fixture
-def copied(trained: Ran, tmp_path: Path) -> Path:
-    """A run's folder of a test's own."""
-    shutil.copytree(trained.folder, tmp_path / "run")
-    return tmp_path / "run"
 
 
 @pytest.fixture

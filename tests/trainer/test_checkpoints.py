@@ -23,19 +23,7 @@ from services.trainer.policies import Policy
 from services.trainer.rollouts.transformers_engine import TransformersEngine
 from services.trainer.running import export_only
 from tests.trainer.crashing_saves import DIED
-from tests.trainer.runs import Ran, settings, train
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    return train(settings(tmp_path_factory.mktemp("trained")))
-
-
-@pytest.fixture
-def copied(trained: Ran, tmp_path: Path) -> Path:
-    """A run's folder of a test's own."""
-    shutil.copytree(trained.folder, tmp_path / "run")
-    return tmp_path / "run"
+from tests.trainer.runs import settings, train
 
 
 def last(folder: Path) -> Path:

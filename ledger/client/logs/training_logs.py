@@ -31,6 +31,7 @@ from ledger.client.logs.tables import write_engines, write_steps, write_trials
 from ledger.client.messages import to_dict
 from ledger.client.reader import Reader
 from ledger.client.runs import Coordinates, Runs
+from ledger.client.whole import take_place
 from ledger.core.errors import InvalidInput, Refused
 
 METRICS: Final = "metrics.csv"
@@ -95,7 +96,7 @@ def write_logs(run: RunReading, to: Path, *, plots: bool = True, force: bool = F
     try:
         partial.mkdir(parents=True)
         written = _fill(partial, to, run, plots=plots)
-        _take_place(partial, to)
+        take_place(partial, to)
     except OSError as error:
         raise InvalidInput(
             f"{to} cannot be written: {error.strerror}", reason="USAGE", remedy="Name a folder that can be."
@@ -169,18 +170,3 @@ def _check_place(to: Path, *, force: bool) -> None:
             remedy="Replace them with --force, or name another folder.",
             details={"folder": str(to)},
         )
-
-
-def _take_place(partial: Path, to: Path) -> None:
-    """The new folder under its name; what was there before goes only when the new one stands."""
-    if not to.exists():
-        partial.rename(to)
-        return
-    before = to.with_name(f".{to.name}.{uuid4().hex}.before")
-    to.rename(before)
-    try:
-        partial.rename(to)
-    except OSError:
-        before.rename(to)
-        raise
-    shutil.rmtree(before)

@@ -26,15 +26,14 @@ from ledger.events.steps import ErrorCount, RewardCount, RolloutsSummarised, Tre
 from services.adapters.backfill import metrics
 from services.adapters.backfill.accounts import Account
 from services.adapters.backfill.books import Book
-from services.adapters.backfill.clocks import LogClock, text_or_none
+from services.adapters.backfill.clocks import LogClock
 from services.adapters.backfill.documents import Document, harmless_name, read_document
-from services.adapters.backfill.harbor_models import AgentResult, JobResult, TrialResult, seconds
-from services.adapters.backfill.harbor_trials import FoundTrial, archive_trials, archives, folder_trials
+from services.adapters.backfill.harbor_models import JobResult
+from services.adapters.backfill.harbor_trials import FoundTrial, archive_trials, archives, folder_trials, trial_fields
 from services.adapters.backfill.imports import Import
 
 MAX_TRIALS: Final = 1_000
 """Trials that a summary names; of more, only the evidence file does."""
-_CHECKSUM: Final = frozenset("0123456789abcdef")
 
 
 @dataclass(frozen=True)
@@ -212,29 +211,8 @@ class _Importer:
         return ArtifactRef(name=name, sha256=upload.sha256, size=upload.size, media_type="application/jsonl")
 
     def _trial(self, trial: FoundTrial, step: int | None) -> Trial:
-        result = trial.result or TrialResult()
-        agent = result.agent_result or AgentResult()
-        error = trial.exception_type
-        checksum = result.task_checksum or ""
-        return Trial(
-            trial_name=self._clean(trial.name),
-            trial_id=self._clean(result.id) if result.id else None,
-            task_name=self._clean(result.task_name or trial.name.rpartition("__")[0] or trial.name),
-            task_checksum=checksum if len(checksum) == 64 and set(checksum) <= _CHECKSUM else None,
-            step=step,
-            input_tokens=agent.n_input_tokens,
-            output_tokens=agent.n_output_tokens,
-            reward=trial.reward,
-            exception_type=self._clean(error) if error else None,
-            treatment=self._treatment(error),
-            started_at=text_or_none(self._clock.stamp(result.started_at)),
-            finished_at=text_or_none(self._clock.stamp(result.finished_at)),
-            seconds=seconds(result),
-            environment_setup_seconds=seconds(result.environment_setup),
-            agent_setup_seconds=seconds(result.agent_setup),
-            agent_execution_seconds=seconds(result.agent_execution),
-            verifier_seconds=seconds(result.verifier),
-        )
+        treatment = self._treatment(trial.exception_type)
+        return Trial(step=step, **trial_fields(trial, self._clean, self._clock, treatment))
 
     def _treatment(self, exception_type: str | None) -> Treatment | None:
         treatments = self._options.treatments

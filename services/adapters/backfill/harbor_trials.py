@@ -19,10 +19,12 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from ledger.core.errors import InvalidInput
+from ledger.events.steps import Treatment
 from services.adapters.backfill import metrics
 from services.adapters.backfill.accounts import Account
+from services.adapters.backfill.clocks import LogClock, text_or_none
 from services.adapters.backfill.documents import harmless_name
-from services.adapters.backfill.harbor_models import TrialResult
+from services.adapters.backfill.harbor_models import AgentResult, TrialResult, seconds
 
 MAX_FILE: Final = 64 << 20
 """Bytes of one file of a trial. A result may hold the tokens of every turn."""
@@ -38,6 +40,7 @@ FILES: Final = (_CONFIG, _RESULT, _REWARD_TEXT, _REWARD_JSON)
 Unreadable = Callable[[str, str], None]
 """Told of a place that cannot be made out, and of what is wrong with it."""
 
+_CHECKSUM: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _ARCHIVE: Final = re.compile(r"trials_step(\d{1,15})_([\w.-]{1,100})\.tar\.gz", re.ASCII)
 
 
@@ -147,6 +150,33 @@ def read_trial(
     verified = result.verifier_result if result is not None else None
     rewards = _numbers(verified.rewards) if verified is not None and verified.rewards else {}
     return FoundTrial(name, result, rewards or _rewards_beside(content, name, unreadable))
+
+
+def trial_fields(
+    trial: FoundTrial, clean: Callable[[str], str], clock: LogClock, treatment: Treatment | None
+) -> dict[str, Any]:
+    """What the result says of a trial, as `rollouts.summarised` has it; each text as `clean` gives it."""
+    result = trial.result or TrialResult()
+    agent = result.agent_result or AgentResult()
+    checksum, error = result.task_checksum or "", trial.exception_type
+    return {
+        "trial_name": clean(trial.name),
+        "trial_id": clean(result.id) if result.id else None,
+        "task_name": clean(result.task_name or trial.name.rpartition("__")[0] or trial.name),
+        "task_checksum": checksum if _CHECKSUM.fullmatch(checksum) else None,
+        "input_tokens": agent.n_input_tokens,
+        "output_tokens": agent.n_output_tokens,
+        "reward": trial.reward,
+        "exception_type": clean(error) if error else None,
+        "treatment": treatment,
+        "started_at": text_or_none(clock.stamp(result.started_at)),
+        "finished_at": text_or_none(clock.stamp(result.finished_at)),
+        "seconds": seconds(result),
+        "environment_setup_seconds": seconds(result.environment_setup),
+        "agent_setup_seconds": seconds(result.agent_setup),
+        "agent_execution_seconds": seconds(result.agent_execution),
+        "verifier_seconds": seconds(result.verifier),
+    }
 
 
 def _rewards_beside(

@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from ledger.client.recording import Recorder
-from services.adapters.backfill.clocks import LogClock, text_or_none
+from ledger.events.steps import Treatment
+from services.adapters.backfill.clocks import LogClock
 from services.adapters.backfill.documents import harmless_name
 from services.adapters.backfill.harbor_jobs import Treatments
-from services.adapters.backfill.harbor_models import AgentResult, TrialResult, seconds
-from services.adapters.backfill.harbor_trials import FoundTrial, read_trial
+from services.adapters.backfill.harbor_trials import FoundTrial, read_trial, trial_fields
 
 RESULT: Final = "result.json"
 MAX_TRIALS: Final = 500
 """Of one event; of more there are several."""
-_CHECKSUM: Final = frozenset("0123456789abcdef")
 _CLOCK: Final = LogClock(None)
 
 
@@ -70,33 +69,14 @@ def _summary(part: Sequence[tuple[FoundTrial, Known]], treatments: Treatments | 
 
 
 def _trial(trial: FoundTrial, known: Known, treatments: Treatments | None) -> dict[str, Any]:
-    result = trial.result or TrialResult()
-    agent = result.agent_result or AgentResult()
-    checksum = result.task_checksum or ""
-    error = trial.exception_type
     return {
-        "trial_name": harmless_name(trial.name),
-        "trial_id": harmless_name(result.id) if result.id else None,
-        "task_name": harmless_name(result.task_name or trial.name.rpartition("__")[0] or trial.name),
-        "task_checksum": checksum if len(checksum) == 64 and set(checksum) <= _CHECKSUM else None,
+        **trial_fields(trial, harmless_name, _CLOCK, _treatment(trial.exception_type, treatments)),
         "atlas_id": known.atlas_id,
         "group": known.group,
         "step": known.step,
         "weight_version": known.weight_version,
-        "input_tokens": agent.n_input_tokens,
-        "output_tokens": agent.n_output_tokens,
-        "reward": trial.reward,
-        "exception_type": harmless_name(error) if error else None,
-        "treatment": _treatment(error, treatments),
-        "started_at": text_or_none(_CLOCK.stamp(result.started_at)),
-        "finished_at": text_or_none(_CLOCK.stamp(result.finished_at)),
-        "seconds": seconds(result),
-        "environment_setup_seconds": seconds(result.environment_setup),
-        "agent_setup_seconds": seconds(result.agent_setup),
-        "agent_execution_seconds": seconds(result.agent_execution),
-        "verifier_seconds": seconds(result.verifier),
     }
 
 
-def _treatment(error: str | None, treatments: Treatments | None) -> str | None:
+def _treatment(error: str | None, treatments: Treatments | None) -> Treatment | None:
     return treatments.of(error) if treatments is not None and error is not None else None

@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from ledger.client.recording.files import Files, read_files
+from ledger.client.whole import take_place
 from ledger.core.errors import InvalidInput
 from services.adapters.backfill.documents import harmless_name
 from services.adapters.traces.accounts import STAGES, Account
 from services.adapters.traces.cards import card
-from services.adapters.traces.folders import CARD, MANIFEST, absolute, building, check_place, take_place
+from services.adapters.traces.folders import CARD, MANIFEST, absolute, building, check_place
 from services.adapters.traces.harbor_files import is_job
 from services.adapters.traces.harbor_rows import job_rows
 from services.adapters.traces.manifests import RowCounts, manifest

@@ -77,21 +77,6 @@ def check_place(to: Path, *, force: bool) -> None:
         )
 
 
-def take_place(built: Path, to: Path) -> None:
-    """The new folder under its name; what was there before goes only when the new one stands."""
-    if not to.exists():
-        built.rename(to)
-        return
-    before = to.with_name(f".{to.name}.{uuid4().hex}.before")
-    to.rename(before)
-    try:
-        built.rename(to)
-    except OSError:
-        before.rename(to)
-        raise
-    shutil.rmtree(before)
-
-
 def _others(folder: Path) -> list[str] | None:
     """What in the folder its manifest does not name; None if it is no manifest of traces."""
     path = folder / MANIFEST
