@@ -57,6 +57,7 @@ def test_the_tour_runs_as_it_stands(tmp_path: Path) -> None:
     assert promoted == ["atlas-page-1", "ledger-1"]
 
 
+@pytest.mark.slow
 def test_the_tour_of_training_and_exporting_runs_as_it_stands(tmp_path: Path) -> None:
     activate, install, *commands = block("<!-- training-tour -->").splitlines()
     assert install.startswith("pip install"), "the tests run where it is installed"

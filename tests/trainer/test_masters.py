@@ -46,6 +46,7 @@ def updated(policy: Policy, updates: int) -> None:
         assert policy.update(batch, [0, 1], micros, advantages, old, None).made
 
 
+@pytest.mark.slow
 def test_small_updates_add_up_where_plain_bfloat16_would_lose_each_of_them(tmp_path):
     given = settings(tmp_path, **BFLOAT16, algorithm={"learning_rate": 1e-6, "weight_decay": 0.0})
     loaded = models.load(given.model)
