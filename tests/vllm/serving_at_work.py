@@ -41,6 +41,8 @@ class Server:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
+        self.name = str(model)
+        """By which it calls its model, whatever weights it took since."""
         self._log = log
         common = ["--model", str(model), "--port", str(port), "--max-model-len", "128", "--dtype", "float32"]
         self._command = [sys.executable, "-m", module, *common, *options]

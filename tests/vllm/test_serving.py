@@ -124,8 +124,8 @@ def test_the_server_of_the_quick_tests_answers_in_the_shapes_of_the_real_one(
     engine.load(of.weights())
     ask = {**NEUTRAL, "prompt": PROMPTS[0], "max_tokens": 3, "logprobs": 1, "temperature": 1.0}
     requests: list[tuple[str, dict[str, Any]]] = [
-        ("/v1/completions", {**ask, "n": 2, "seed": 5, "model": str(of.folder())}),
-        ("/v1/completions", {**ask, "max_tokens": 1, "prompt_logprobs": 0, "model": str(of.folder())}),
+        ("/v1/completions", {**ask, "n": 2, "seed": 5, "model": server.name}),
+        ("/v1/completions", {**ask, "max_tokens": 1, "prompt_logprobs": 0, "model": server.name}),
         ("/reset_prefix_cache", {}),
         ("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(of.folder().absolute())}}),
         ("/nowhere", {}),
@@ -141,7 +141,7 @@ def test_the_server_of_the_quick_tests_answers_in_the_shapes_of_the_real_one(
             text.body.decode().splitlines() for text in (c.get("/metrics") for c in map(Calls, (fake.url, server.url)))
         ]
         names = [{line.rpartition(" ")[0] for line in lines if line and line[0] != "#"} for lines in told]
-        assert {n.replace('model_name="tiny"', f'model_name="{of.folder()}"') for n in names[0]} <= names[1]
+        assert {n.replace('model_name="tiny"', f'model_name="{server.name}"') for n in names[0]} <= names[1]
 
 
 def unlike(faked: Any, real: Any, place: str = "") -> list[str]:
