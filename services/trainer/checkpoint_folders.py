@@ -14,7 +14,6 @@ that names it is written after them, and a crash may come between.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from ledger.client.recording.files import read_files
+from ledger.client.recording.folders import sync_folder
 from ledger.client.whole import whole
 from ledger.core.errors import Broken, InvalidInput, LedgerError, NotFound, Problem
 
@@ -103,7 +103,7 @@ def begin(folder: Path, step: int) -> Path:
     """A folder to save to: `finish` gives it its name."""
     path = root(folder) / f"{_SAVING}{step}-{uuid4().hex}"
     path.mkdir(parents=True)
-    _sync(folder)  # the first save makes `checkpoints` in it
+    sync_folder(folder)  # the first save makes `checkpoints` in it
     return path
 
 
@@ -111,7 +111,7 @@ def finish(path: Path, folder: Path, step: int, attempt: int) -> Path:
     """Seals what was saved: the manifest, the name, and then the file that names the latest."""
     _write_manifest(path)
     for each in [path, *path.rglob("*")]:
-        _sync(each)
+        sync_folder(each)  # a file's content likewise
     final = root(folder) / f"global_step_{step}"
     if final.exists():
         final = root(folder) / f"global_step_{step}.attempt_{attempt}"
@@ -122,7 +122,7 @@ def finish(path: Path, folder: Path, step: int, attempt: int) -> Path:
             remedy="An attempt saves a step once: move that folder away.",
         )
     path.rename(final)
-    _sync(root(folder))
+    sync_folder(root(folder))
     with whole(root(folder) / LATEST) as file:
         file.write(f"{final.name}\n".encode())
     return final
@@ -283,11 +283,3 @@ def _json(file: Path, path: Path) -> dict[str, Any]:
 
 def _children(folder: Path) -> list[Path]:
     return sorted(p for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

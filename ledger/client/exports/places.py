@@ -9,12 +9,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
+from ledger.client.recording.folders import sync_folder
 from ledger.client.whole import whole
 from ledger.core.errors import InvalidInput, NotFound
 from ledger.core.text import harmless
@@ -148,13 +148,13 @@ class Folder:
         with whole(path) as file:
             for data in _bytes_of(source):
                 file.write(data)
-        _settle(self._path)
+        sync_folder(self._path)
 
     def delete(self, name: str) -> None:
         path = self._path / check_name(name, self.location)
         try:
             path.unlink(missing_ok=True)
-            _settle(self._path)
+            sync_folder(self._path)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -200,15 +200,6 @@ def _bytes_of(source: Path | bytes) -> Iterator[bytes]:
                 yield data
     except OSError as error:
         raise _unreadable(source, error) from None
-
-
-def _settle(folder: Path) -> None:
-    """Makes the folder's names durable in the order in which they were given."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _unreadable(path: Path, error: OSError | RuntimeError) -> InvalidInput | NotFound:

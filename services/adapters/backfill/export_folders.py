@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ledger.client.drafts import Actor, Upload
-from ledger.client.exports.checks import Checked, check_export, countable
+from ledger.client.exports.checks import Checked, check_export
 from ledger.client.exports.indexes import INDEX
 from ledger.client.exports.places import Folder
-from ledger.client.recording.files import read_files
+from ledger.client.exports.recorded import export_completed
+from ledger.client.recording.files import Files, read_files
 from ledger.core.errors import InvalidInput
 from ledger.events.checkpoints import FileDigest
 from ledger.events.exports import (
@@ -77,18 +78,8 @@ class _Export:
             self.account.note("By which route it was exported is unknown; say it with --route.")
 
     def complete(self, checked: Checked, files: list[FileDigest], digest: str) -> None:
-        said = ExportCompleted(
-            export_id=self._id,
-            digest=digest,
-            files=files,
-            shard_count=len(checked.shards),
-            total_size=countable(checked.tensor_bytes),
-            tensor_count=checked.tensor_count,
-            parameter_count=countable(checked.parameter_count),
-            dtypes=checked.dtypes,
-            tied_weights=checked.tied_weights,
-            basis=self._basis,
-        )
+        told = export_completed(self._id, checked, Files(tuple(files), digest), basis=self._basis)
+        said = ExportCompleted.model_validate(told)
         self.book.add("export.completed", self._stream, said, place=[])
         self.account.found |= {
             "shards": len(checked.shards),
